@@ -1,0 +1,105 @@
+"""Strict, typed configuration: plain data in, frozen dataclasses out.
+
+YAML holds values and Python holds logic. A configuration class stands beside the code that it configures:
+
+    @config
+    class SamplerConfig:
+        steps: Annotated[int, Ge(1)] = 8
+        "Denoising steps."
+
+`validate` turns plain containers (from YAML, JSON or Hydra) into such a class, and an unknown key, a wrong type
+or a value out of range into one message with the path, the value and the choices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import json
+from typing import Any, TypeVar, dataclass_transform
+
+from annotated_types import Ge, Gt, Le, Lt
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from dexprior.errors import ConfigError
+
+__all__ = ["Ge", "Gt", "Le", "Lt", "config", "config_hash", "to_plain", "validate"]
+
+T = TypeVar("T")
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def config(cls: type[T]) -> type[T]:
+    """Make a class a frozen, keyword-only dataclass that refuses unknown keys."""
+    cls.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[attr-defined]
+    return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+
+
+def validate(cls: type[T], data: dict[str, Any], *, where: str = "config") -> T:
+    """Build a configuration class from plain containers.
+
+    Args:
+        cls: a class made with `config`.
+        data: nested dicts, lists and scalars.
+        where: what the path in a message starts with, e.g. the verb.
+
+    Raises:
+        ConfigError: names every offending path with its value and the choices.
+    """
+    try:
+        text = json.dumps(data)
+    except TypeError as error:
+        raise ConfigError(f"{where}: not plain data: {error}") from None
+    try:
+        return TypeAdapter(cls).validate_json(text)
+    except ValidationError as error:
+        lines = [_explain(cls, problem, where) for problem in error.errors()]
+        raise ConfigError("\n".join(dict.fromkeys(lines))) from None
+
+
+def to_plain(value: Any) -> Any:
+    """The plain containers that `validate` turns back into the same configuration."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, dict):
+        return {str(k): to_plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_plain(v) for v in value]
+    return value
+
+
+def config_hash(value: Any) -> str:
+    """Twelve hex digits that identify a configuration's values."""
+    text = json.dumps(to_plain(value), sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _explain(cls: type, problem: Any, where: str) -> str:
+    parts = [str(p) for p in problem["loc"]]
+    path = ".".join([where, *parts])
+    kind = problem["type"]
+    if kind in ("unexpected_keyword_argument", "extra_forbidden"):
+        fields = _field_names(cls, parts[:-1])
+        near = difflib.get_close_matches(parts[-1], fields, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return f"{path}: unknown key.{hint} Known here: {', '.join(fields)}"
+    if kind in ("missing", "missing_argument", "missing_keyword_only_argument"):
+        return f"{path}: required but not given"
+    return f"{path} = {problem['input']!r}: {problem['msg'][0].lower()}{problem['msg'][1:]}"
+
+
+def _field_names(cls: Any, path: list[str]) -> list[str]:
+    import typing
+
+    for part in path:
+        if not dataclasses.is_dataclass(cls):
+            return []
+        hints = typing.get_type_hints(cls)
+        cls = hints.get(part)
+        if cls is None:
+            return []
+        for option in typing.get_args(cls):
+            if dataclasses.is_dataclass(option):
+                cls = option
+    return [f.name for f in dataclasses.fields(cls)] if dataclasses.is_dataclass(cls) else []

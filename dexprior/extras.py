@@ -1,0 +1,48 @@
+"""Optional packages: imported only here, so that an absent one is a sentence and not a traceback."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from types import ModuleType
+
+from dexprior.errors import MissingExtra, UnknownName
+
+__all__ = ["OPTIONAL", "available", "require"]
+
+OPTIONAL: dict[str, tuple[str, str]] = {
+    "smplx": ("mano", "MANO layers (research-only licence)"),
+    "ai_edge_litert": ("pose", "hand landmarks from the tflite models"),
+    "viser": ("view", "interactive 3-D viewer"),
+    "pylibfranka": ("hardware", "Franka arms"),
+    "pybullet": ("reality", "a second physics engine as an independent 'reality'"),
+    "gymnasium_robotics": ("robots", "Shadow hand model"),
+}
+"""Import name -> (extra that brings it, what it is for)."""
+
+
+def available(module: str) -> bool:
+    """Whether an optional package can be imported (it is not imported)."""
+    _check(module)
+    return importlib.util.find_spec(module) is not None
+
+
+def require(module: str, *, purpose: str | None = None) -> ModuleType:
+    """Import an optional package.
+
+    Raises:
+        MissingExtra: the package is not installed; the message gives the `pip install` line.
+    """
+    _check(module)
+    extra, what = OPTIONAL[module]
+    if importlib.util.find_spec(module) is None:
+        raise MissingExtra(
+            f"{purpose or what} needs the package {module!r}, which is not installed. "
+            f"Install it with: pip install 'dexprior[{extra}]'"
+        )
+    return importlib.import_module(module)
+
+
+def _check(module: str) -> None:
+    if module not in OPTIONAL:
+        raise UnknownName("optional package", module, OPTIONAL)

@@ -1,0 +1,1 @@
+"""Rotations, rigid transforms, timing: NumPy functions, batched over leading axes."""

@@ -1,0 +1,57 @@
+"""The interface of a learned (or analytic) collision model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.types.check import Checker
+
+__all__ = ["CollisionModel", "ContactGeometry"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContactGeometry:
+    """How a batch of contacts couples to the generalised velocity v: contact velocity u = J v.
+
+    For a free planar body v = [vx vy omega]; for a mechanism v = qvel.
+    """
+
+    schema: ClassVar[str] = "dexprior.contact_geometry/1"
+
+    jacobian: Float[np.ndarray, "batch 2 dof"]
+    """Rows: contact normal (separating velocity is positive) and tangent."""
+    inverse_inertia: Float[np.ndarray, "batch dof dof"]
+    """Inverse of the generalised inertia [1/kg, ...]."""
+
+    def __post_init__(self) -> None:
+        check = Checker(self)
+        check.array("jacobian", "batch", 2, "dof")
+        check.array("inverse_inertia", "batch", "dof", "dof")
+
+    @property
+    def delassus(self) -> Float[np.ndarray, "batch 2 2"]:
+        """A = J M^-1 J^T: contact velocity per contact impulse [1/kg]."""
+        return self.jacobian @ self.inverse_inertia @ self.jacobian.transpose(0, 2, 1)
+
+
+@runtime_checkable
+class CollisionModel(Protocol):
+    """Maps the velocity before an impact to the velocity after it."""
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the columns of `phi`."""
+        ...
+
+    def predict(
+        self,
+        pre: Float[np.ndarray, "batch dof"],
+        geometry: ContactGeometry,
+        phi: Float[np.ndarray, "batch parameter"],
+    ) -> tuple[Float[np.ndarray, "batch dof"], Float[np.ndarray, "batch dof"]]:
+        """Velocity after the impact, and its standard deviation, both in the units of `pre`."""
+        ...

@@ -1,0 +1,64 @@
+"""What was commanded, measured and (in simulation) known, over time, with both clocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.errors import BadInput, UnknownName
+from dexprior.types.check import Checker
+
+__all__ = ["Channel", "ChannelKind", "Trace"]
+
+ChannelKind = Literal["commanded", "measured", "privileged"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Channel:
+    """One signal at its own rate."""
+
+    schema: ClassVar[str] = "dexprior.channel/1"
+
+    t: Float[np.ndarray, " time"]
+    """Seconds on the source's clock (simulator or device), strictly increasing."""
+    t_host: Float[np.ndarray, " time"]
+    """Monotonic seconds on the host that recorded it; equal to `t` in simulation."""
+    value: Float[np.ndarray, "time n"]
+    unit: str
+    """SI unit, e.g. `m`, `N`, `rad/s`; `1` for pure numbers."""
+    frame: str
+    """Frame of the value, e.g. `base`, `tcp`, `sensor`; `-` where none applies."""
+    kind: ChannelKind
+    """`privileged` channels exist in simulation only: no policy and no diagnosis may read them."""
+
+    def __post_init__(self) -> None:
+        check = Checker(self)
+        check.times("t", "time")
+        check.array("t_host", "time")
+        check.array("value", "time", "n")
+        check.one_of("kind", ("commanded", "measured", "privileged"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trace:
+    """Channels of one episode."""
+
+    schema: ClassVar[str] = "dexprior.trace/1"
+
+    channels: dict[str, Channel]
+    panel_hash: str
+    """Which panel of task instances it belongs to: traces of different panels are not compared."""
+    info: dict[str, Any] = field(default_factory=dict)
+    """Plain data: instance, seed, backend, success."""
+
+    def __post_init__(self) -> None:
+        if not self.channels:
+            raise BadInput("Trace holds no channels")
+
+    def __getitem__(self, name: str) -> Channel:
+        if name not in self.channels:
+            raise UnknownName("channel", name, sorted(self.channels))
+        return self.channels[name]
