@@ -1,0 +1,161 @@
+"""Impacts made in MuJoCo, for the surrogate to learn from.
+
+An ellipse of random shape strikes a plane; what is kept is the contact frame's view of it: approach velocity,
+Delassus operator, contact parameters, and the impulse that explains the change of velocity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.collision.parameters import ContactRanges
+from dexprior.config import Ge, Gt, config
+from dexprior.data.impacts import ELLIPSE_MASS, ellipse_contact, kinetic_energy, simulate_impacts
+from dexprior.errors import BadInput
+from dexprior.types.check import Checker
+from dexprior.types.collision import ContactGeometry
+
+__all__ = ["CollisionPairs", "GeneratorConfig", "best_impulse", "generate_pairs"]
+
+_ENERGY_TOLERANCE = 1e-6  # relative gain of kinetic energy that is still rounding
+_MAX_ROUNDS = 20
+
+
+@config
+class GeneratorConfig:
+    """What is sampled. Shapes vary so that the Delassus operator does, not only this one ellipse's."""
+
+    pairs: Annotated[int, Ge(1)] = 20_000
+    """Accepted impacts."""
+    ranges: ContactRanges = ContactRanges()
+    """Contact parameters."""
+    approach_speed: tuple[float, float] = (0.5, 5.0)
+    """Normal speed at the contact point [m/s], log-uniform."""
+    slide_ratio: Annotated[float, Gt(0)] = 2.0
+    """Largest tangential over normal speed at the contact point."""
+    spin: Annotated[float, Ge(0)] = 30.0
+    """Largest angular speed before the impact [rad/s]."""
+    semi_major: tuple[float, float] = (0.025, 0.045)
+    """[m]"""
+    aspect: tuple[float, float] = (0.5, 1.0)
+    """Semi-minor over semi-major axis."""
+    solidity: tuple[float, float] = (0.15, 0.3)
+    """Inertia over m (a^2 + b^2): 0.2 for a solid ellipsoid, 0.25 for a plate."""
+    resolution: Annotated[int, Ge(4)] = 12
+    """Time steps per damping_ratio * time_constant; 12 is within 0.5 % (median) of 60."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CollisionPairs:
+    """Impacts in the contact frame; axis 2 is [normal, tangent]."""
+
+    schema: ClassVar[str] = "dexprior.collision_pairs/1"
+
+    approach: Float[np.ndarray, "pair 2"]
+    """Contact velocity before [m/s]; the normal one is negative."""
+    delassus: Float[np.ndarray, "pair 2 2"]
+    """A = J M^-1 J^T at the first touch [1/kg]."""
+    phi: Float[np.ndarray, "pair parameter"]
+    """Contact parameters."""
+    impulse: Float[np.ndarray, "pair 2"]
+    """At the first touch [N s]."""
+    counts: dict[str, int]
+    """How many impacts were simulated, rejected because they gained energy, and cut off in contact."""
+
+    def __post_init__(self) -> None:
+        check = Checker(self)
+        check.array("approach", "pair", 2)
+        check.array("delassus", "pair", 2, 2)
+        check.array("phi", "pair", "parameter")
+        check.array("impulse", "pair", 2)
+
+    def __len__(self) -> int:
+        return len(self.approach)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays by name, as they are saved."""
+        return {name: getattr(self, name) for name in ("approach", "delassus", "phi", "impulse")}
+
+
+def generate_pairs(config: GeneratorConfig, *, seed: int, threads: int = 1) -> CollisionPairs:
+    """Simulate random impacts until `config.pairs` of them are accepted; a function of (config, seed) alone.
+
+    An impact that gains kinetic energy (MuJoCo's soft contacts do that now and then) is rejected and counted.
+
+    Raises:
+        BadInput: nearly everything is rejected.
+    """
+    kept: list[dict[str, np.ndarray]] = []
+    counts = {"simulated": 0, "gained_energy": 0, "cut_off": 0}
+    missing = config.pairs
+    for attempt in range(_MAX_ROUNDS):
+        found = _simulate_round(config, seed=[seed, attempt], n=missing + missing // 16 + 8, threads=threads)
+        gained = found.pop("gained")
+        kept.append({name: value[~gained][:missing] for name, value in found.items()})
+        counts["simulated"] += len(gained)
+        counts["gained_energy"] += int(gained.sum())
+        counts["cut_off"] += int(found["cut_off"].sum())
+        missing -= len(kept[-1]["approach"])
+        if missing == 0:
+            break
+    else:
+        raise BadInput(f"generate_pairs: {missing} of {config.pairs} impacts missing after {counts}")
+    joined = {name: np.concatenate([part[name] for part in kept]) for name in kept[0]}
+    joined.pop("cut_off")
+    return CollisionPairs(**joined, counts=counts)
+
+
+def best_impulse(
+    change: Float[np.ndarray, "batch dof"], geometry: ContactGeometry
+) -> Float[np.ndarray, "batch 2"]:
+    """The contact impulse that best explains a change of velocity, in the kinetic-energy norm.
+
+    argmin_p (M^-1 J^T p - dv)^T M (M^-1 J^T p - dv)  =  A^-1 J dv.
+    """
+    slip = np.einsum("bcd,bd->bc", geometry.jacobian, change)
+    return np.linalg.solve(geometry.delassus, slip[..., None])[..., 0]
+
+
+def _simulate_round(
+    config: GeneratorConfig, *, seed: list[int], n: int, threads: int
+) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    phi = config.ranges.sample(rng, n)
+    major = rng.uniform(*config.semi_major, n)
+    axes = np.stack([major, major * rng.uniform(*config.aspect, n)], axis=1)
+    mass = ELLIPSE_MASS  # the outcome in velocities does not depend on it
+    inertia = mass * (axes**2).sum(axis=1) * rng.uniform(*config.solidity, n)
+    angle = rng.uniform(0.0, 2.0 * np.pi, n)
+    normal, tangent = ellipse_contact(angle, axes)
+    speed = np.exp(rng.uniform(*np.log(config.approach_speed), n))
+    slide = speed * rng.uniform(-config.slide_ratio, config.slide_ratio, n)
+    spin = rng.uniform(-config.spin, config.spin, n)
+    pre = np.stack([slide - tangent[:, 2] * spin, -speed - normal[:, 2] * spin, spin], axis=1)
+
+    post, separated = simulate_impacts(
+        pre,
+        angle,
+        phi,
+        semi_axes=axes,
+        mass=mass,
+        inertia=inertia,
+        resolution=config.resolution,
+        threads=threads,
+    )
+    inverse: Any = np.zeros((n, 3, 3))
+    inverse[:, 0, 0] = inverse[:, 1, 1] = 1.0 / mass
+    inverse[:, 2, 2] = 1.0 / inertia
+    geometry = ContactGeometry(jacobian=np.stack([normal, tangent], axis=1), inverse_inertia=inverse)
+    before, after = kinetic_energy(pre, mass, inertia), kinetic_energy(post, mass, inertia)
+    return {
+        "approach": np.stack([-speed, slide], axis=1),
+        "delassus": geometry.delassus,
+        "phi": phi,
+        "impulse": best_impulse(post - pre, geometry),
+        "gained": after > before * (1.0 + _ENERGY_TOLERANCE),
+        "cut_off": ~separated,
+    }

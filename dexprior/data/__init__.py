@@ -1,0 +1,1 @@
+"""Data sets, clips, importers and what is read from disk."""

@@ -1,0 +1,5 @@
+"""Parameter families p(Phi): what a simulator assumes, as distributions with provenance."""
+
+from dexprior.families.family import Parameter, ParameterFamily
+
+__all__ = ["Parameter", "ParameterFamily"]

@@ -1,0 +1,206 @@
+"""Parameter families p(Phi): named distributions over what a simulator assumes, instead of single best guesses.
+
+A family samples, gives densities, and applies its values to a MuJoCo model or spec. It is plain JSON on disk.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.errors import BadInput, UnknownName
+
+__all__ = ["Parameter", "ParameterFamily"]
+
+Distribution = Literal["uniform", "log_uniform", "normal"]
+_ELEMENTS = ("geom", "body", "joint", "actuator", "pair", "option", "world")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """One uncertain number.
+
+    `target` says where it goes: `ELEMENT/GLOB/FIELD[/INDEX]`, e.g. `geom/nut*/friction/0` or `body/nut/mass`;
+    `option/-/impratio` for global options; `world/-/NAME` for a value that the world itself applies (delays, noise).
+    """
+
+    name: str
+    unit: str
+    low: float
+    high: float
+    distribution: Distribution = "uniform"
+    mean: float | None = None
+    std: float | None = None
+    target: str
+    operation: Literal["set", "scale"] = "set"
+    provenance: Literal["measured", "fitted", "assumed"] = "assumed"
+    identifiable: bool | None = None
+    """None until an identification has been tried."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
+            raise BadInput(f"parameter {self.name!r}: support [{self.low}, {self.high}] is empty or not finite")
+        if self.distribution == "log_uniform" and self.low <= 0:
+            raise BadInput(f"parameter {self.name!r}: log_uniform needs a positive support, got low = {self.low}")
+        if self.distribution == "normal" and (self.mean is None or not self.std or self.std <= 0):
+            raise BadInput(f"parameter {self.name!r}: normal needs a mean and a positive std")
+        if self.distribution not in ("uniform", "log_uniform", "normal"):
+            raise UnknownName("distribution", self.distribution, ("uniform", "log_uniform", "normal"))
+        if self.target.split("/")[0] not in _ELEMENTS or self.target.count("/") not in (2, 3):
+            raise BadInput(
+                f"parameter {self.name!r}: target {self.target!r} is not ELEMENT/GLOB/FIELD[/INDEX] with ELEMENT "
+                f"one of {', '.join(_ELEMENTS)}"
+            )
+
+    def ppf(self, u: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Quantiles: turns uniform numbers into draws."""
+        if self.low == self.high:
+            return np.full_like(u, self.low)
+        if self.distribution == "log_uniform":
+            return np.exp(np.log(self.low) + u * (np.log(self.high) - np.log(self.low)))
+        if self.distribution == "normal":
+            return self._truncated().ppf(u)
+        return self.low + u * (self.high - self.low)
+
+    def log_prob(self, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
+        """Log density; -inf outside the support, 0 at a fixed value."""
+        x = np.asarray(x, dtype=np.float64)
+        inside = (x >= self.low) & (x <= self.high)
+        if self.low == self.high:
+            return np.where(inside, 0.0, -np.inf)
+        if self.distribution == "log_uniform":
+            with np.errstate(divide="ignore", invalid="ignore"):
+                density = -np.log(x) - np.log(np.log(self.high) - np.log(self.low))
+        elif self.distribution == "normal":
+            density = self._truncated().logpdf(x)
+        else:
+            density = np.full_like(x, -np.log(self.high - self.low))
+        return np.where(inside, density, -np.inf)
+
+    def _truncated(self) -> Any:
+        from scipy.stats import truncnorm
+
+        assert self.mean is not None and self.std is not None  # checked at construction
+        a, b = (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
+        return truncnorm(a, b, loc=self.mean, scale=self.std)
+
+
+@dataclass(frozen=True)
+class ParameterFamily:
+    """p(Phi) with independent parameters."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+
+    def __post_init__(self) -> None:
+        names = [p.name for p in self.parameters]
+        if len(set(names)) != len(names):
+            raise BadInput(f"family {self.name!r} names a parameter twice: {', '.join(names)}")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns of `sample`."""
+        return tuple(p.name for p in self.parameters)
+
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "n parameter"]:
+        """Independent draws, in the order of `names`."""
+        u = rng.random((n, len(self.parameters)))
+        return np.stack([p.ppf(u[:, k]) for k, p in enumerate(self.parameters)], axis=1)
+
+    def log_prob(self, values: Float[np.ndarray, "n parameter"]) -> Float[np.ndarray, " n"]:
+        """Log density of each row; -inf outside the support."""
+        values = self._check(values)
+        return np.sum([p.log_prob(values[:, k]) for k, p in enumerate(self.parameters)], axis=0)
+
+    def as_dict(self, row: Float[np.ndarray, " parameter"]) -> dict[str, float]:
+        """One row by name."""
+        return dict(zip(self.names, (float(v) for v in self._check(np.asarray(row)[None])[0])))
+
+    def apply(self, target: Any, values: Mapping[str, float]) -> dict[str, float]:
+        """Write values into a `mujoco.MjModel` (or `MjSpec`), in place.
+
+        Returns the values whose target is `world`: those belong to the world's own settings.
+
+        Raises:
+            UnknownName: a value that is not a parameter, or a target that matches no element.
+        """
+        left: dict[str, float] = {}
+        by_name = {p.name: p for p in self.parameters}
+        for name, value in values.items():
+            if name not in by_name:
+                raise UnknownName("parameter", name, self.names)
+            if by_name[name].target.startswith("world/"):
+                left[name] = float(value)
+            else:
+                _write(target, by_name[name], float(value))
+        return left
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {"name": self.name, "parameters": [asdict(p) for p in self.parameters]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ParameterFamily:
+        """Inverse of `to_json`.
+
+        Raises:
+            BadInput: a missing or unknown key.
+        """
+        try:
+            return cls(name=data["name"], parameters=tuple(Parameter(**p) for p in data["parameters"]))
+        except (KeyError, TypeError) as error:
+            raise BadInput(f"not a parameter family: {error}") from None
+
+    @classmethod
+    def read(cls, path: str | Path) -> ParameterFamily:
+        """Read a family from a JSON file."""
+        try:
+            return cls.from_json(json.loads(Path(path).read_text()))
+        except (OSError, json.JSONDecodeError) as error:
+            raise BadInput(f"cannot read a parameter family from {path}: {error}") from None
+
+    def _check(self, values: np.ndarray) -> np.ndarray:
+        values = np.asarray(values, dtype=np.float64)
+        if values.ndim != 2 or values.shape[1] != len(self.parameters):
+            raise BadInput(f"family {self.name!r}: values of shape {values.shape}, expected (n, {len(self.parameters)})")
+        return values
+
+
+def _write(target: Any, parameter: Parameter, value: float) -> None:
+    element, glob, field, *index = parameter.target.split("/")
+    if element == "option":
+        owner = target.opt if hasattr(target, "opt") else target.option
+        setattr(owner, field, value * getattr(owner, field) if parameter.operation == "scale" else value)
+        return
+    for item in _matching(target, element, glob, parameter):
+        current = getattr(item, field)
+        before = np.array(current, dtype=np.float64)
+        after = before.copy()
+        where = int(index[0]) if index else Ellipsis
+        after[where] = after[where] * value if parameter.operation == "scale" else value
+        if isinstance(current, np.ndarray):
+            current[...] = after
+        else:
+            setattr(item, field, after if after.ndim else float(after))
+        if (element, field) == ("body", "mass"):  # the same shape with another density
+            item.inertia[...] = np.asarray(item.inertia) * (after.ravel()[0] / before.ravel()[0])
+
+
+def _matching(target: Any, element: str, glob: str, parameter: Parameter) -> list[Any]:
+    if hasattr(target, "ngeom"):  # MjModel
+        count = getattr(target, {"joint": "njnt", "actuator": "nu", "pair": "npair"}.get(element, f"n{element}"))
+        items = [getattr(target, element)(i) for i in range(count)]
+    else:  # MjSpec
+        items = list(getattr(target, {"body": "bodies"}.get(element, f"{element}s")))
+    found = [item for item in items if fnmatch.fnmatchcase(item.name, glob)]
+    if not found:
+        raise UnknownName(f"{element} for parameter {parameter.name!r}", glob, [i.name for i in items if i.name])
+    return found

@@ -1,0 +1,1 @@
+"""From a video, or its landmarks, to a human hand over time."""

@@ -1,0 +1,1 @@
+"""From a human hand over time to a robot over time."""

@@ -1,0 +1,114 @@
+"""Intervals for rates and means. A rate is never shown without its counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.errors import BadInput
+
+__all__ = ["Rate", "bootstrap_mean", "clopper_pearson", "newcombe"]
+
+
+def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
+    """Exact interval of a binomial rate; covers at least `level` for every true rate.
+
+    Clopper and Pearson 1934: the ends are quantiles of beta distributions.
+
+    Raises:
+        BadInput: n < 1, k outside [0, n], or level outside (0, 1).
+    """
+    from scipy.stats import beta
+
+    _check_counts(k, n, level)
+    tail = (1.0 - level) / 2.0
+    low = 0.0 if k == 0 else float(beta.ppf(tail, k, n - k + 1))
+    high = 1.0 if k == n else float(beta.ppf(1.0 - tail, k + 1, n - k))
+    return low, high
+
+
+def newcombe(k1: int, n1: int, k2: int, n2: int, level: float = 0.95) -> tuple[float, float]:
+    """Interval of the difference p1 - p2 of two independent rates (Newcombe 1998, method 10).
+
+    Squares and adds the distances of each rate from its Wilson limits.
+    """
+    _check_counts(k1, n1, level)
+    _check_counts(k2, n2, level)
+    p1, p2 = k1 / n1, k2 / n2
+    low1, high1 = _wilson(k1, n1, level)
+    low2, high2 = _wilson(k2, n2, level)
+    d = p1 - p2
+    return (
+        float(d - np.hypot(p1 - low1, high2 - p2)),
+        float(d + np.hypot(high1 - p1, p2 - low2)),
+    )
+
+
+def bootstrap_mean(
+    values: Float[np.ndarray, " n"], *, level: float = 0.95, draws: int = 4000, seed: int = 0
+) -> tuple[float, float, float]:
+    """Mean with a percentile bootstrap interval: (mean, low, high).
+
+    Raises:
+        BadInput: no values.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    if values.size == 0:
+        raise BadInput("bootstrap_mean: no values")
+    rng = np.random.default_rng(seed)
+    means = values[rng.integers(len(values), size=(draws, len(values)))].mean(axis=1)
+    tail = (1.0 - level) / 2.0
+    low, high = np.quantile(means, [tail, 1.0 - tail])
+    return float(values.mean()), float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """k successes of n, with its exact interval; n = 0 is a rate that was not tested."""
+
+    k: int
+    n: int
+
+    def __post_init__(self) -> None:
+        if self.n:
+            _check_counts(self.k, self.n, 0.95)
+        elif self.k:
+            raise BadInput(f"Rate: {self.k} successes of no trial")
+
+    @property
+    def value(self) -> float | None:
+        """k / n, or None when nothing was tested."""
+        return self.k / self.n if self.n else None
+
+    def interval(self, level: float = 0.95) -> tuple[float, float] | None:
+        """Clopper-Pearson interval, or None when nothing was tested."""
+        return clopper_pearson(self.k, self.n, level) if self.n else None
+
+    def __str__(self) -> str:
+        if not self.n:
+            return "not testable"
+        low, high = clopper_pearson(self.k, self.n)
+        return f"{self.k}/{self.n} = {self.k / self.n:.0%} [{low:.0%}, {high:.0%}]"
+
+    def as_dict(self) -> dict[str, float | int | list[float] | None]:
+        """Plain data for JSON."""
+        interval = self.interval()
+        return {"k": self.k, "n": self.n, "rate": self.value, "interval": list(interval) if interval else None}
+
+
+def _wilson(k: int, n: int, level: float) -> tuple[float, float]:
+    from scipy.stats import norm
+
+    z = float(norm.ppf(0.5 + level / 2.0))
+    centre = (k + z * z / 2.0) / (n + z * z)
+    half = z * np.sqrt(k * (n - k) / n + z * z / 4.0) / (n + z * z)
+    return float(centre - half), float(centre + half)
+
+
+def _check_counts(k: int, n: int, level: float) -> None:
+    if n < 1 or not 0 <= k <= n:
+        raise BadInput(f"{k} successes of {n} trials: n must be at least 1 and k within 0..n")
+    if not 0.0 < level < 1.0:
+        raise BadInput(f"level = {level}: must lie between 0 and 1")

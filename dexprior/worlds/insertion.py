@@ -1,0 +1,251 @@
+"""The insertion scene: a ring-shaped nut on a table, an upright bolt, and whoever puts one on the other.
+
+World frame = robot base, z up, table surface at z = 0. The nut's frame is at its centre with its axis along z. The
+bolt is a capsule: its round tip gives the nut a lead-in of about one bolt radius.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from dexprior.config import Gt, config
+from dexprior.errors import BadInput
+from dexprior.families import Parameter, ParameterFamily
+from dexprior.geometry.rotations import quat_from_matrix, quat_rotate
+from dexprior.geometry.transforms import look_at
+from dexprior.types import Camera
+
+__all__ = [
+    "HUMAN_WORLD",
+    "OTHER_FAMILY",
+    "TRAINING_FAMILY",
+    "InsertionConfig",
+    "build_scene",
+    "engaged_depth",
+    "sample_scenes",
+    "scene_cloud",
+    "succeeded",
+    "video_camera",
+]
+
+_SIDES = 8  # boxes in the ring
+_EYE, _TARGET = np.array([0.88, -0.16, 0.36]), np.array([0.44, -0.045, 0.065])  # [m]
+_FOVY = np.deg2rad(38.0)
+
+
+@config
+class InsertionConfig:
+    """Sizes of the nut and the bolt [m, kg]."""
+
+    outer_radius: Annotated[float, Gt(0)] = 0.018
+    """Distance from the nut's axis to its outer flats."""
+    hole_radius: Annotated[float, Gt(0)] = 0.010
+    """Distance from the nut's axis to its inner flats."""
+    height: Annotated[float, Gt(0)] = 0.024
+    """Height of the nut."""
+    mass: Annotated[float, Gt(0)] = 0.05
+    """Mass of the nut."""
+    bolt_radius: Annotated[float, Gt(0)] = 0.0075
+    """Radius of the bolt; the radial clearance is hole_radius - bolt_radius."""
+    bolt_height: Annotated[float, Gt(0)] = 0.05
+    """Height of the bolt's tip above the table."""
+    success_depth: Annotated[float, Gt(0)] = 0.02
+    """How far the nut's lower face must lie below the bolt's tip."""
+    timestep: Annotated[float, Gt(0)] = 0.004
+    """Simulation step [s]."""
+
+    def __post_init__(self) -> None:
+        if not self.bolt_radius < self.hole_radius < self.outer_radius:
+            raise BadInput(
+                f"insertion: bolt_radius {self.bolt_radius} < hole_radius {self.hole_radius} < outer_radius "
+                f"{self.outer_radius} must hold"
+            )
+
+
+TRAINING_FAMILY = ParameterFamily(
+    "insertion-training",
+    (
+        Parameter(name="nut_friction", unit="1", low=0.3, high=0.9, target="geom/nut*/friction/0"),
+        Parameter(name="pad_friction", unit="1", low=0.7, high=1.2, target="geom/pad_*/friction/0"),
+        Parameter(name="nut_timeconst", unit="s", low=0.01, high=0.03, target="geom/nut*/solref/0"),
+        Parameter(
+            name="nut_mass", unit="1", low=0.8, high=1.25, target="body/nut/mass",
+            operation="scale", distribution="log_uniform",
+        ),
+        Parameter(name="wrench_noise", unit="N", low=0.0, high=0.3, target="world/-/wrench_noise"),
+        Parameter(name="cloud_noise", unit="m", low=0.0005, high=0.002, target="world/-/cloud_noise"),
+    ),
+)  # fmt: skip
+"""What the training simulator assumes about contact and sensors; assumed, not identified."""
+
+HUMAN_WORLD = {
+    "nut_friction": 0.25, "pad_friction": 0.55, "nut_timeconst": 0.008, "nut_mass": 1.3,
+    "wrench_noise": 0.5, "cloud_noise": 0.003, "impratio": 5.0, "bolt_friction": 0.15,
+}  # fmt: skip
+"""The other world, in which demonstrations are recorded and policies are judged: harder, slipperier contact and an
+elliptic friction cone. All its contact values lie outside `TRAINING_FAMILY`."""
+
+OTHER_FAMILY = ParameterFamily(
+    "insertion-other",
+    (
+        *(
+            Parameter(**{**vars(p), "low": HUMAN_WORLD[p.name], "high": HUMAN_WORLD[p.name], "distribution": "uniform"})
+            for p in TRAINING_FAMILY.parameters
+        ),
+        Parameter(name="impratio", unit="1", low=5.0, high=5.0, target="option/-/impratio"),
+        Parameter(name="bolt_friction", unit="1", low=0.15, high=0.15, target="geom/bolt/friction/0"),
+    ),
+)
+"""`HUMAN_WORLD` as a family of fixed values."""
+
+
+def build_scene(config: InsertionConfig, *, actor: Literal["arm", "hand"], cone: Literal["pyramidal", "elliptic"]):
+    """The scene as an `MjSpec`, with the built-in arm or the human hand in it.
+
+    Args:
+        config: sizes.
+        actor: who acts.
+        cone: friction cone of the solver; the two worlds differ in it.
+
+    Returns:
+        mujoco.MjSpec, not compiled, so that more can be added.
+    """
+    import mujoco
+
+    spec = mujoco.MjSpec()
+    spec.modelname = f"insertion-{actor}"
+    spec.compiler.degree = False
+    spec.option.timestep = config.timestep
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.cone = (
+        mujoco.mjtCone.mjCONE_ELLIPTIC if cone == "elliptic" else mujoco.mjtCone.mjCONE_PYRAMIDAL
+    )
+    spec.option.iterations = 30
+    spec.visual.quality.shadowsize = 512
+    spec.visual.quality.offsamples = 0
+    spec.visual.quality.numslices = 12
+    spec.visual.quality.numstacks = 8
+    spec.visual.headlight.ambient = [0.45, 0.45, 0.45]
+    spec.visual.headlight.diffuse = [0.5, 0.5, 0.5]
+    world = spec.worldbody
+    world.add_light(name="lamp", pos=[0.3, -0.4, 1.2], dir=[0.1, 0.3, -1], castshadow=False)
+    world.add_geom(
+        name="table", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1.0, 1.0, 0.05], rgba=[0.78, 0.72, 0.62, 1],
+        contype=1, conaffinity=3, friction=[0.6, 0.005, 0.0001],
+    )  # fmt: skip
+    world.add_camera(
+        name="video", pos=_EYE, fovy=np.rad2deg(_FOVY),  # degrees, whatever the compiler says
+        quat=quat_from_matrix(look_at(_EYE, _TARGET)[:3, :3] @ np.diag([1.0, -1.0, -1.0])),
+    )  # fmt: skip
+    bolt = world.add_body(name="bolt", mocap=True, pos=[0.5, 0.1, 0])
+    bolt.add_geom(
+        name="bolt", type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=[config.bolt_radius, 0, 0],
+        fromto=[0, 0, -0.02, 0, 0, config.bolt_height - config.bolt_radius],
+        contype=1, conaffinity=3, friction=[0.3, 0.005, 0.0001], rgba=[0.35, 0.4, 0.5, 1],
+    )  # fmt: skip
+    _add_nut(spec, config)
+    if actor == "arm":
+        from dexprior.worlds.arm import add_arm
+
+        add_arm(spec)
+    else:
+        from dexprior.worlds.human import add_hand
+
+        add_hand(spec)
+    return spec
+
+
+def _add_nut(spec, config: InsertionConfig) -> None:
+    import mujoco
+
+    nut = spec.worldbody.add_body(name="nut", pos=[0.45, -0.1, config.height / 2])
+    nut.add_freejoint(name="nut")
+    thickness = config.outer_radius - config.hole_radius
+    middle = config.hole_radius + thickness / 2
+    half_width = config.outer_radius * np.tan(np.pi / _SIDES)
+    for k in range(_SIDES):
+        angle = 2 * np.pi * k / _SIDES
+        nut.add_geom(
+            name=f"nut{k}", type=mujoco.mjtGeom.mjGEOM_BOX,
+            size=[thickness / 2, half_width, config.height / 2],
+            pos=[middle * np.cos(angle), middle * np.sin(angle), 0],
+            quat=[np.cos(angle / 2), 0, 0, np.sin(angle / 2)],
+            mass=config.mass / _SIDES, contype=1, conaffinity=3, condim=4,
+            friction=[0.6, 0.01, 0.0001], solref=[0.02, 1.0],
+            rgba=[0.85, 0.45, 0.15, 1] if k % 2 else [0.95, 0.6, 0.2, 1],
+        )  # fmt: skip
+    spec.add_exclude(bodyname1="bolt", bodyname2="world")
+
+
+def video_camera(size: int) -> Camera:
+    """The camera that watches the table from in front of the robot, for square images of `size` pixels."""
+    focal = size / 2 / np.tan(_FOVY / 2)
+    K = np.array([[focal, 0, size / 2], [0, focal, size / 2], [0, 0, 1.0]])
+    return Camera(K=K, T_base_cam=look_at(_EYE, _TARGET), width=size, height=size)
+
+
+def sample_scenes(rng: np.random.Generator, n: int) -> dict[str, Float[np.ndarray, "n 3"]]:
+    """Where the nut lies and the bolt stands: `nut` and `bolt` positions on the table [m], `nut_yaw` [rad] as (n, 1)."""
+    nut = np.stack([rng.uniform(0.40, 0.48, n), rng.uniform(-0.14, -0.04, n), np.zeros(n)], axis=1)
+    bolt = np.stack([rng.uniform(0.42, 0.50, n), rng.uniform(0.06, 0.12, n), np.zeros(n)], axis=1)
+    return {"nut": nut, "bolt": bolt, "nut_yaw": rng.uniform(-np.pi, np.pi, (n, 1))}
+
+
+def engaged_depth(
+    config: InsertionConfig, nut_pose: Float[np.ndarray, "*batch 7"], bolt: Float[np.ndarray, "*batch 3"]
+) -> Float[np.ndarray, " *batch"]:
+    """How far the nut's lower face lies below the bolt's tip while the bolt is inside the hole [m]; 0 otherwise.
+
+    Args:
+        nut_pose: nut in the base frame.
+        bolt: foot of the bolt in the base frame.
+    """
+    nut_pose, bolt = np.asarray(nut_pose), np.asarray(bolt)
+    axis = quat_rotate(nut_pose[..., 3:], np.broadcast_to([0.0, 0.0, 1.0], (*nut_pose.shape[:-1], 3)))
+    offset = nut_pose[..., :3] - bolt
+    lateral = np.linalg.norm(offset[..., :2], axis=-1)
+    below_tip = config.bolt_height - (offset[..., 2] - config.height / 2)
+    inside = (lateral < config.hole_radius) & (np.abs(axis[..., 2]) > 0.9)
+    return np.where(inside, np.clip(below_tip, 0.0, config.bolt_height), 0.0)
+
+
+def succeeded(
+    config: InsertionConfig, nut_pose: Float[np.ndarray, "*batch 7"], bolt: Float[np.ndarray, "*batch 3"]
+) -> Bool[np.ndarray, " *batch"]:
+    """Whether the nut sits on the bolt."""
+    return engaged_depth(config, nut_pose, bolt) >= config.success_depth
+
+
+def scene_cloud(
+    config: InsertionConfig, n_nut: int, n_bolt: int, seed: int = 0
+) -> tuple[Float[np.ndarray, "n_nut 6"], Float[np.ndarray, "n_bolt 6"]]:
+    """Surface points and outward normals of nut (nut frame) and bolt (bolt frame): even, the same for one seed.
+
+    Dense uniform samples of the surfaces, thinned by farthest-point sampling.
+    """
+    rng = np.random.default_rng(seed)
+    m = 40 * max(n_nut, n_bolt)
+    angle = rng.uniform(0, 2 * np.pi, m)
+    radial = np.stack([np.cos(angle), np.sin(angle), np.zeros(m)], axis=1)
+    z = rng.uniform(-0.5, 0.5, m)[:, None] * config.height
+    up = np.array([0.0, 0.0, 1.0])
+    radius = np.sqrt(rng.uniform(config.hole_radius**2, config.outer_radius**2, m))[:, None]
+    third = m // 3
+    outer = np.concatenate([radial * config.outer_radius + z * up, radial], axis=1)[:third]
+    inner = np.concatenate([radial * config.hole_radius + z * up, -radial], axis=1)[third : 2 * third]
+    top = np.concatenate([radial * radius + up * config.height / 2, np.broadcast_to(up, (m, 3))], axis=1)[2 * third :]
+    height = rng.uniform(0, config.bolt_height - config.bolt_radius, m)[:, None]
+    side = np.concatenate([radial * config.bolt_radius + height * up, radial], axis=1)
+    return _farthest(np.concatenate([outer, inner, top]), n_nut), _farthest(side, n_bolt)
+
+
+def _farthest(points: Float[np.ndarray, "m 6"], n: int) -> Float[np.ndarray, "n 6"]:
+    chosen = [0]
+    distance = np.linalg.norm(points[:, :3] - points[0, :3], axis=1)
+    for _ in range(n - 1):
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.linalg.norm(points[:, :3] - points[chosen[-1], :3], axis=1))
+    return points[chosen]
