@@ -34,6 +34,7 @@ __all__ = [
     "Header",
     "RunFolder",
     "file_hash",
+    "from_tensors",
     "load",
     "load_all",
     "load_module",
@@ -43,6 +44,7 @@ __all__ = [
     "save",
     "save_module",
     "save_training_state",
+    "to_tensors",
     "write_atomic",
     "write_json",
     "write_tensors",
@@ -150,6 +152,17 @@ def load_all(path: str | Path, cls: type[T]) -> list[T]:
     if header.schema != expected:
         raise ArtifactError(_schema_message(path, header.schema, expected))
     return [_unflatten(tree, tensors) for tree in meta["tree"]]
+
+
+def to_tensors(value: Any) -> tuple[dict[str, np.ndarray], Any]:
+    """Split a typed value into its arrays and a JSON tree that refers to them."""
+    tensors: dict[str, np.ndarray] = {}
+    return tensors, _flatten(value, "0", tensors)
+
+
+def from_tensors(tree: Any, tensors: dict[str, np.ndarray]) -> Any:
+    """Inverse of `to_tensors`."""
+    return _unflatten(tree, tensors)
 
 
 def read_header(path: str | Path) -> Header:

@@ -69,7 +69,9 @@ def accuracy_curve(
 def summarize(errors: Float[np.ndarray, " impact"], *, level: float = 0.95) -> dict[str, Any]:
     """Shares below 0.1 and 0.2 with Clopper-Pearson intervals, the median, and n; plain data."""
     if not np.isfinite(errors).all():
-        raise BadInput(f"summarize: {int((~np.isfinite(errors)).sum())} of {len(errors)} errors are not finite")
+        raise BadInput(
+            f"summarize: {int((~np.isfinite(errors)).sum())} of {len(errors)} errors are not finite"
+        )
     n = len(errors)
     below = {f"acc_{e:g}": int((errors < e).sum()) for e in THRESHOLDS}
     return {

@@ -31,8 +31,6 @@ class GeneratorConfig:
 
     pairs: Annotated[int, Ge(1)] = 20_000
     """Accepted impacts."""
-    ranges: ContactRanges = ContactRanges()
-    """Contact parameters."""
     approach_speed: tuple[float, float] = (0.5, 5.0)
     """Normal speed at the contact point [m/s], log-uniform."""
     slide_ratio: Annotated[float, Gt(0)] = 2.0
@@ -81,8 +79,10 @@ class CollisionPairs:
         return {name: getattr(self, name) for name in ("approach", "delassus", "phi", "impulse")}
 
 
-def generate_pairs(config: GeneratorConfig, *, seed: int, threads: int = 1) -> CollisionPairs:
-    """Simulate random impacts until `config.pairs` of them are accepted; a function of (config, seed) alone.
+def generate_pairs(
+    config: GeneratorConfig, ranges: ContactRanges, *, seed: int, threads: int = 1
+) -> CollisionPairs:
+    """Simulate random impacts until `config.pairs` are accepted; a function of (config, ranges, seed) alone.
 
     An impact that gains kinetic energy (MuJoCo's soft contacts do that now and then) is rejected and counted.
 
@@ -93,7 +93,8 @@ def generate_pairs(config: GeneratorConfig, *, seed: int, threads: int = 1) -> C
     counts = {"simulated": 0, "gained_energy": 0, "cut_off": 0}
     missing = config.pairs
     for attempt in range(_MAX_ROUNDS):
-        found = _simulate_round(config, seed=[seed, attempt], n=missing + missing // 16 + 8, threads=threads)
+        spare = missing // 16 + 8
+        found = _simulate_round(config, ranges, seed=[seed, attempt], n=missing + spare, threads=threads)
         gained = found.pop("gained")
         kept.append({name: value[~gained][:missing] for name, value in found.items()})
         counts["simulated"] += len(gained)
@@ -121,10 +122,10 @@ def best_impulse(
 
 
 def _simulate_round(
-    config: GeneratorConfig, *, seed: list[int], n: int, threads: int
+    config: GeneratorConfig, ranges: ContactRanges, *, seed: list[int], n: int, threads: int
 ) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
-    phi = config.ranges.sample(rng, n)
+    phi = ranges.sample(rng, n)
     major = rng.uniform(*config.semi_major, n)
     axes = np.stack([major, major * rng.uniform(*config.aspect, n)], axis=1)
     mass = ELLIPSE_MASS  # the outcome in velocities does not depend on it

@@ -33,7 +33,15 @@ from dexprior.data.impacts import CONTACT_PARAMETERS
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.types.collision import ContactGeometry
 
-__all__ = ["SCHEMA", "ImpulseNetwork", "Surrogate", "SurrogateConfig", "apply_impulse", "contact_velocity"]
+__all__ = [
+    "SCHEMA",
+    "ImpulseNetwork",
+    "Surrogate",
+    "SurrogateConfig",
+    "apply_impulse",
+    "contact_velocity",
+    "seen_range",
+]
 
 SCHEMA = "dexprior.collision/1"
 
@@ -144,11 +152,16 @@ class Surrogate:
         network = ImpulseNetwork(self.config)
         state = {}
         for k, (weight, bias) in enumerate(self.layers):
-            state |= {f"layers.{k}.weight": torch.as_tensor(weight), f"layers.{k}.bias": torch.as_tensor(bias)}
+            state |= {
+                f"layers.{k}.weight": torch.as_tensor(weight),
+                f"layers.{k}.bias": torch.as_tensor(bias),
+            }
         network.load_state_dict(state)
         return network
 
-    def save(self, path: str | Path, *, producer: str, seed: int | None, parents: tuple[str, ...] = ()) -> Path:
+    def save(
+        self, path: str | Path, *, producer: str, seed: int | None, parents: tuple[str, ...] = ()
+    ) -> Path:
         """Write the model as one safetensors file."""
         extra = {"seen": self.seen.tolist(), "phi": None if self.phi is None else self.phi.tolist()}
         return save_module(

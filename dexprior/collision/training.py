@@ -137,11 +137,13 @@ def distill(
         )
         done = int(state["step"])
 
-    approach, delassus, phi, impulse = (torch.as_tensor(x, dtype=torch.float32) for x in pairs.arrays().values())
+    approach, delassus, phi, impulse = (torch.tensor(x, dtype=torch.float32) for x in pairs.arrays().values())
     a_nn = delassus[:, 0, 0]
     target = impulse * (a_nn / -approach[:, 0])[:, None]
     metric = delassus / a_nn[:, None, None]
-    bar = tqdm(range(done, config.steps), initial=done, total=config.steps, desc="distill", disable=not progress)
+    bar = tqdm(
+        range(done, config.steps), initial=done, total=config.steps, desc="distill", disable=not progress
+    )
     for step in bar:
         for group in optimizer.param_groups:
             group["lr"] = 0.5 * config.learning_rate * (1.0 + math.cos(math.pi * step / config.steps))
@@ -193,7 +195,9 @@ def identify(
     for _ in range(config.steps):
         unit = torch.tanh(free)
         phi = ranges.from_unit(torch, unit)
-        errors = _relative_error(network, tiled, phi.repeat_interleave(count, dim=0)).reshape(len(grid), count)
+        errors = _relative_error(network, tiled, phi.repeat_interleave(count, dim=0)).reshape(
+            len(grid), count
+        )
         mean = errors.mean(dim=1)
         k = int(mean.argmin())
         if mean[k].item() < best_error:
@@ -244,7 +248,9 @@ def _descend(
 ) -> tuple[ImpulseNetwork, np.ndarray, np.ndarray]:
     """A copy after `steps` steps; and, of `test`, its error and squared standardized impulse error on the way."""
     tuned = copy.deepcopy(network)
-    optimizer = torch.optim.AdamW(tuned.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    optimizer = torch.optim.AdamW(
+        tuned.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
+    )
     real = _as_tensors(impacts)
     rows = torch.as_tensor(phi, dtype=torch.float32).expand(len(impacts), -1)
     held = None if test is None else _as_tensors(test)

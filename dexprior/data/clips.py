@@ -19,7 +19,7 @@ __all__ = ["ClipInfo", "Reader", "probe_clip", "read_clip", "write_clip"]
 Reader = Literal["decord", "pyav"]
 
 _DECORD_WIDTH = 32
-"""decord 0.6.0 fails on widths that are no multiple of this: FFmpeg pads the rows, decord copies them bare."""
+"""decord 0.6.0 fails on widths that are no multiple of this, as FFmpeg pads the rows and decord does not."""
 
 Frames = UInt8[np.ndarray, "time height width 3"]
 
@@ -59,8 +59,8 @@ def probe_clip(path: str | Path) -> ClipInfo:
             return ClipInfo(stream.frames, float(rate), stream.height, stream.width)
     except av.FFmpegError as error:
         raise BadInput(
-            f"{path} is not a video, or it is truncated ({error.strerror}); an mp4 keeps its index at the end, "
-            "so a copy that was cut off cannot be opened: copy it again"
+            f"{path} is not a video, or it is truncated ({error.strerror}); an mp4 keeps its index at the "
+            "end, so a copy that was cut off cannot be opened: copy it again"
         ) from None
 
 

@@ -1,13 +1,12 @@
 """The robots that dexprior knows by name: what their joints and fingertips are called, and how to build them.
 
-An entry is light: its MuJoCo model is built when asked for. Hands are defined here; arms are registered by the
-code that builds their worlds. Every hand carries a site in MANO's convention (origin near the wrist, fingers
-along -x, palm facing -y, thumb towards +z for a right hand), so that one retargeting serves them all.
+An entry is light: its MuJoCo model is built when asked for. Hands are defined here; arms are registered by
+the code that builds their worlds. Every hand carries a site in MANO's convention (origin near the wrist,
+fingers along -x, palm facing -y, thumb towards +z for a right hand): one retargeting serves them all.
 """
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import importlib.util
 from collections.abc import Callable, Mapping
@@ -68,19 +67,8 @@ class Robot:
         return tuple(f for f in FINGERS if f in self.tips)
 
     def compile(self) -> mujoco.MjModel:
-        """The robot alone, compiled."""
-        return _compiled(self)
-
-
-@functools.lru_cache(maxsize=16)
-def _compiled_by_name(name: str) -> mujoco.MjModel:
-    return _REGISTRY[name].build().compile()
-
-
-def _compiled(robot: Robot) -> mujoco.MjModel:
-    if _REGISTRY.get(robot.name) is robot:
-        return _compiled_by_name(robot.name)
-    return robot.build().compile()
+        """The robot alone, compiled afresh."""
+        return self.build().compile()
 
 
 _REGISTRY: dict[str, Robot] = {}

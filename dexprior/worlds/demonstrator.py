@@ -141,7 +141,6 @@ class Demonstrator:
         self.config = config
         spec = build_scene(config, actor="hand", cone="elliptic")
         spec.option.timestep = 0.002
-        spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER  # no diverging pinch in 200 runs; implicitfast had some
         self.model = spec.compile()
         OTHER_FAMILY.apply(self.model, HUMAN_WORLD)
         self.data = mujoco.MjData(self.model)

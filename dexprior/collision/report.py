@@ -1,0 +1,83 @@
+"""The picture of an evaluation: share of impacts predicted within an error, for every error."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dexprior.artifacts import read_tensors
+from dexprior.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["LABELS", "plot_accuracy"]
+
+LABELS = {
+    "point_impulse_bound": "best point impulse (bound: sees the outcome)",
+    "surrogate_finetuned": "surrogate, fine-tuned",
+    "surrogate": "surrogate, identified",
+    "closed_form": "restitution + friction",
+    "mujoco_tuned": "MuJoCo, grid-tuned",
+}
+"""Methods in the order in which they are drawn."""
+
+_COLORS = {
+    "point_impulse_bound": "#8a8a8a",
+    "surrogate_finetuned": "#b2182b",
+    "surrogate": "#ef8a62",
+    "closed_form": "#4d9221",
+    "mujoco_tuned": "#2166ac",
+}
+
+
+def plot_accuracy(result_folder: str | Path, target: Axes | str | Path) -> None:
+    """Draw the share of impacts with a relative error below e, against e in [0, 0.6].
+
+    Args:
+        result_folder: what `run` filled.
+        target: axes to draw into, or an image file to write.
+
+    Raises:
+        ArtifactError: the folder holds no finished evaluation.
+    """
+    folder = Path(result_folder)
+    if not (folder / "result.json").is_file():
+        raise ArtifactError(f"{folder} holds no result.json: the collision stage has not finished there")
+    if isinstance(target, (str, Path)):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+        FigureCanvasAgg(figure)
+        _draw(folder, figure.add_subplot())
+        figure.savefig(target, dpi=150)
+    else:
+        _draw(folder, target)
+
+
+def _draw(folder: Path, axes: Axes) -> None:
+    result = json.loads((folder / "result.json").read_text())
+    tensors, _ = read_tensors(folder / "samples.safetensors")
+    for name, label in LABELS.items():
+        numbers = result["methods"][name]
+        axes.plot(
+            tensors["thresholds"],
+            tensors[f"accuracy/{name}"],
+            label=f"{label}: median {numbers['median']:.3f}",
+            color=_COLORS[name],
+            linestyle="--" if name == "point_impulse_bound" else "-",
+            linewidth=2.2 if name == "surrogate_finetuned" else 1.5,
+        )
+    for threshold in (0.1, 0.2):
+        axes.axvline(threshold, color="#cccccc", linewidth=0.8, zorder=0)
+    count = result["methods"]["surrogate"]["n"]
+    axes.set(
+        xlim=(0.0, 0.6),
+        ylim=(0.0, 1.0),
+        xlabel="relative error e of (vx, vy, kω) after the impact",
+        ylabel="share of impacts with an error below e",
+        title=f"{count} {result['source']} impacts, adapted on {result['n_real']} others",
+    )
+    axes.legend(loc="lower right", fontsize=8, frameon=False)

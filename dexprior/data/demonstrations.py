@@ -1,0 +1,233 @@
+"""Human demonstrations of the insertion, generated: simulated, rendered and written in parallel.
+
+Each attempt has its own seed, so the same episodes come out whatever the number of workers, and a killed run goes on
+where it stopped. Attempts that fail are counted in the index and not kept: people do not publish those either.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from dexprior.config import Ge, Gt, config
+from dexprior.data.clouds import condition_cloud
+from dexprior.data.episodes import append_index, read_index, write_episode
+from dexprior.errors import ArtifactError
+from dexprior.geometry.timing import contact_intervals
+from dexprior.geometry.transforms import invert_pose, transform_points
+from dexprior.types import (
+    FINGERS,
+    ContactConfiguration,
+    ContactSchedule,
+    Episode,
+    HandTrajectory,
+    ObjectTrajectory,
+    PriorCondition,
+    VideoSample,
+    WrenchTrack,
+)
+from dexprior.worlds.demonstrator import Demonstrator, PinchGrasp, Recording, solve_pinch
+from dexprior.worlds.insertion import InsertionConfig, sample_scenes, video_camera
+from dexprior.worlds.render import FrameRenderer
+
+__all__ = ["DemonstrationConfig", "contact_configuration", "generate"]
+
+SENTENCES = (
+    "put the nut on the bolt",
+    "pick up the nut and slide it over the bolt",
+    "place the orange nut onto the upright bolt",
+    "grasp the nut and insert the bolt into it",
+)
+
+
+@config
+class DemonstrationConfig:
+    """How many demonstrations, and what they look like."""
+
+    episodes: Annotated[int, Ge(1)] = 240
+    """Kept demonstrations."""
+    frames: Annotated[int, Ge(8)] = 48
+    """Frames of a clip."""
+    fps: Annotated[float, Gt(0)] = 24.0
+    """Frames per second."""
+    size: Annotated[int, Ge(16)] = 48
+    """Width and height of the video [px]."""
+    workers: Annotated[int, Ge(0)] = 0
+    """Processes; 0 takes one per core, at most eight."""
+    max_attempts: Annotated[int, Ge(1)] = 4000
+    """Give up after so many attempts."""
+    world: InsertionConfig = InsertionConfig()
+    """Sizes of nut and bolt."""
+
+
+def generate(config: DemonstrationConfig, folder: Path, *, seed: int) -> dict[str, Any]:
+    """Make demonstrations in `folder`, or go on making them; returns counts.
+
+    Raises:
+        ArtifactError: `max_attempts` did not give `episodes` successes.
+        NoGraphics: frames cannot be rendered here.
+    """
+    from tqdm import tqdm
+
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = read_index(folder) if (folder / "index.jsonl").exists() else []
+    kept = sum(row["kept"] for row in rows)
+    if kept < config.episodes:
+        workers = config.workers or min(os.cpu_count() or 1, 8)
+        grasp = solve_pinch(config.world.outer_radius)
+        jobs = ((config, str(folder), seed, number, grasp) for number in range(len(rows), config.max_attempts))
+        context = multiprocessing.get_context("spawn")
+        bar = tqdm(total=config.episodes, initial=kept, desc="demonstrations", unit="clip")
+        with bar, context.Pool(workers) as pool:
+            for row in pool.imap(_attempt, jobs):
+                append_index(folder, row)
+                rows.append(row)
+                kept += row["kept"]
+                bar.update(int(row["kept"]))
+                if kept == config.episodes:
+                    break
+            pool.terminate()
+    if kept < config.episodes:
+        raise ArtifactError(f"{config.max_attempts} attempts gave {kept} demonstrations, {config.episodes} were wanted")
+    return {"episodes": kept, "attempts": len(rows), "success": kept / len(rows)}
+
+
+@cache
+def _demonstrator(config: InsertionConfig, grasp: _Hashable) -> Demonstrator:
+    return Demonstrator(config, grasp.value)
+
+
+class _Hashable:
+    """Wraps a value that is the same for every job of a worker, so that it can key a cache."""
+
+    def __init__(self, value: PinchGrasp) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return hash(self.value.wrist_pose.tobytes())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Hashable) and np.array_equal(self.value.wrist_pose, other.value.wrist_pose)
+
+
+def _attempt(job: tuple[DemonstrationConfig, str, int, int, PinchGrasp]) -> dict[str, Any]:
+    config, folder, seed, number, grasp = job
+    demonstrator = _demonstrator(config.world, _Hashable(grasp))
+    rng = np.random.default_rng([seed, number])
+    scene = {name: value[0] for name, value in sample_scenes(rng, 1).items()}
+    habits = int(rng.integers(2**31))
+    recording = demonstrator.run(scene, seed=habits, frames=config.frames, fps=config.fps)
+    row = {"number": number, "kept": recording.success, "seed": habits}
+    if recording.success:
+        frames = _render(demonstrator, recording, config.size)
+        text = SENTENCES[int(rng.integers(len(SENTENCES)))]
+        episode = _episode(config, demonstrator, recording, frames, scene, text, habits)
+        write_episode(Path(folder), number, episode, producer="data.demonstrations", seed=habits)
+    return row
+
+
+def _render(demonstrator: Demonstrator, recording: Recording, size: int) -> UInt8[np.ndarray, "time size size 3"]:
+    import mujoco
+
+    model, data = demonstrator.model, demonstrator.data
+    data.mocap_pos[model.body("bolt").mocapid[0]] = recording.bolt
+    frames = np.empty((len(recording.t), size, size, 3), dtype=np.uint8)
+    with FrameRenderer(model, camera="video", width=size, height=size) as renderer:
+        for k, qpos in enumerate(recording.qpos):
+            data.qpos[:] = qpos
+            mujoco.mj_kinematics(model, data)
+            mujoco.mj_camlight(model, data)
+            frames[k] = renderer.render(data)
+    return frames
+
+
+def _episode(
+    config: DemonstrationConfig,
+    demonstrator: Demonstrator,
+    recording: Recording,
+    frames: UInt8[np.ndarray, "time size size 3"],
+    scene: dict[str, Float[np.ndarray, " n"]],
+    text: str,
+    habits: int,
+) -> Episode:
+    n = len(recording.t)
+    touching = demonstrator.touching(recording.force)
+    hand = HandTrajectory(
+        t=recording.t,
+        side="right",
+        wrist_pose=recording.wrist_pose,
+        finger_pose=recording.finger_pose,
+        betas=np.zeros(10),
+        joints=recording.joints,
+        contact=touching.astype(np.float64),
+        force=recording.force,
+        valid=np.ones(n, dtype=bool),
+        sigma=np.zeros((n, 21)),
+        scale_known=True,
+    )
+    nut = ObjectTrajectory(object="nut", t=recording.t, pose=recording.nut_pose, valid=np.ones(n, dtype=bool))
+    camera = video_camera(config.size)
+    sample = VideoSample(
+        frames=frames,
+        fps=config.fps,
+        camera=camera,
+        hand=hand,
+        object=nut,
+        contact=_schedule(hand, nut),
+        provenance={"source": "demonstration", "seed": habits, "world": "human"},
+    )
+    condition = PriorCondition(
+        cloud=condition_cloud(config.world, recording.nut_pose[0], recording.bolt),
+        start=contact_configuration(hand, 0),
+        target=contact_configuration(hand, -1),
+        camera=camera,
+        text=text,
+    )
+    wrench = WrenchTrack(t=recording.t, wrench=recording.wrench, tared=True, gravity_compensated=True)
+    info = {
+        "task": "insertion",
+        "nut": [float(v) for v in scene["nut"]],
+        "bolt": [float(v) for v in scene["bolt"]],
+        "nut_yaw": float(scene["nut_yaw"][0]),
+        "success": recording.success,
+    }
+    return Episode(sample=sample, condition=condition, wrench=wrench, info=info)
+
+
+def contact_configuration(hand: HandTrajectory, frame: int) -> ContactConfiguration:
+    """The hand's pose at one frame with the fingertips that touch."""
+    touching = hand.contact[frame] > 0.5
+    tips = hand.joints[frame, 4::4]
+    return ContactConfiguration(
+        side=hand.side,
+        wrist_pose=hand.wrist_pose[frame],
+        finger_pose=hand.finger_pose[frame],
+        betas=hand.betas,
+        touching=touching,
+        points=np.where(touching[:, None], tips, 0.0),
+    )
+
+
+def _schedule(hand: HandTrajectory, nut: ObjectTrajectory) -> ContactSchedule:
+    fingers, on, off, points, forces = [], [], [], [], []
+    tips = transform_points(invert_pose(nut.pose), hand.joints[:, 4::4])
+    for f, finger in enumerate(FINGERS):
+        for start, stop in contact_intervals(hand.contact[:, f] > 0.5):
+            fingers.append(finger)
+            on.append(hand.t[start])
+            off.append(hand.t[stop - 1])
+            points.append(tips[start:stop, f].mean(axis=0))
+            forces.append(hand.force[start:stop, f].mean())
+    return ContactSchedule(
+        finger=tuple(fingers),
+        t_on=np.array(on),
+        t_off=np.array(off),
+        point=np.array(points).reshape(-1, 3),
+        normal_force=np.array(forces),
+    )
