@@ -1,7 +1,8 @@
 """A hybrid collision model: distilled from MuJoCo, adapted to a few real impacts, stepped inside MuJoCo.
 
-`run` makes and measures one (`stage.py`); `Surrogate` predicts; `HybridStepper` replaces `mj_step`. After CLASH
-("Collision Learning via Augmented Sim-to-real Hybridization"), in the contact frame instead of one pair of shapes.
+`run` makes and measures one (`stage.py`); `Surrogate` predicts; `HybridStepper` replaces `mj_step`. After
+CLASH ("Collision Learning via Augmented Sim-to-real Hybridization"), in the contact frame instead of for one
+pair of shapes.
 """
 
 from dexprior.collision.closed_form import RestitutionFriction

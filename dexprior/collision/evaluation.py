@@ -126,8 +126,8 @@ def tune_mujoco(
     return candidates[int(errors.mean(axis=1).argmin())]
 
 
-def fit_closed_form(impacts: PlanarImpacts, grid: GridConfig) -> Float[np.ndarray, "2"]:
-    """Restitution and friction of `RestitutionFriction` on a few measured impacts: smallest mean relative error."""
+def fit_closed_form(impacts: PlanarImpacts, grid: GridConfig) -> Float[np.ndarray, " 2"]:
+    """phi of `RestitutionFriction` by grid search on a few measured impacts: smallest mean relative error."""
     ticks = np.linspace(0.0, 1.0, grid.closed_form)
     candidates = np.stack(np.meshgrid(ticks, ticks, indexing="ij"), -1).reshape(-1, 2)
     many, n = len(candidates), len(impacts)
@@ -137,7 +137,7 @@ def fit_closed_form(impacts: PlanarImpacts, grid: GridConfig) -> Float[np.ndarra
 
 
 def point_impulse_bound(impacts: PlanarImpacts) -> Float[np.ndarray, "impact 3"]:
-    """The best that any model can do that answers with one impulse at the contact point: it sees the outcome."""
+    """The best that one impulse at the contact point can do: a bound, not a model, as it sees the outcome."""
     impulse = best_impulse(impacts.post - impacts.pre, impacts.geometry)
     post, _ = apply_impulse(impacts.pre, impacts.geometry, impulse, np.zeros_like(impulse))
     return post

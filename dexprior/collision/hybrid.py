@@ -1,13 +1,13 @@
 """A drop-in for `mj_step` that hands short impacts to a collision model and leaves all else to MuJoCo.
 
-When a watched pair of geoms touches for the first time with an approach speed above a threshold, the generalised
-velocity jumps by the model's impulse, v+ = v- + M^-1 J^T p. Until the pair separates, its contacts are excluded
-from MuJoCo's constraints, so that the impact is not answered twice; the exclusion acts on that pair alone, by
-`mjContact.exclude` and a rebuild of the constraints of that step. Pushing and resting stay MuJoCo's: a touch below
-the threshold is never taken, and one that closes again or lasts is handed back.
+When a watched pair of geoms touches for the first time with an approach speed above a threshold, the
+generalised velocity jumps by the model's impulse, v+ = v- + M^-1 J^T p. Until the pair separates, its
+contacts are excluded from MuJoCo's constraints, so that the impact is not answered twice; the exclusion acts
+on that pair alone, by `mjContact.exclude` and a rebuild of the constraints of that step. Pushing and resting
+stay MuJoCo's: a touch below the threshold is never taken, and one that closes again or lasts is handed back.
 
-The impulse of one pair is computed with the bodies otherwise free: contacts that hold at the same moment (an object
-struck while it stands on a table) answer in MuJoCo's same step, after the jump, and not simultaneously with it.
+The impulse of one pair is computed with the bodies otherwise free: contacts that hold at the same moment (an
+object struck while it stands on a table) answer in MuJoCo's same step, after the jump, and not with it.
 """
 
 from __future__ import annotations
@@ -63,15 +63,15 @@ class Contact:
 
     geometry: ContactGeometry
     """Batch of one; velocities are MuJoCo's `qvel`."""
-    velocity: Float[np.ndarray, "2"]
+    velocity: Float[np.ndarray, " 2"]
     """[normal, tangential] contact velocity; the normal one is negative when the geoms approach."""
 
 
 class HybridStepper:
     """Steps one world; keeps which pairs are in an impact, and counts what it did.
 
-    counts: `impacts` answered by the model; `energy`, `not_finite`, `out_of_range`, `penetrating`: impacts that a
-    guard gave to MuJoCo instead; `handed_back`: pairs that touched again or too long after the model's answer.
+    counts: `impacts` answered by the model; `energy`, `not_finite`, `out_of_range`, `penetrating`: impacts
+    that a guard gave to MuJoCo instead; `handed_back`: pairs that closed again, or touched for too long.
     """
 
     def __init__(
@@ -106,8 +106,8 @@ class HybridStepper:
         rows = np.atleast_2d(np.asarray(phi, dtype=np.float64))
         if rows.ndim != 2 or rows.shape[1] != columns or len(rows) not in (1, len(pairs)):
             raise BadInput(
-                f"HybridStepper: phi has shape {np.shape(phi)}, expected ({columns},) or ({len(pairs)}, {columns}) "
-                f"for {', '.join(collision_model.parameters)}"
+                f"HybridStepper: phi has shape {np.shape(phi)}, expected ({columns},) or "
+                f"({len(pairs)}, {columns}) for {', '.join(collision_model.parameters)}"
             )
         self.model, self.data, self.collision_model = model, data, collision_model
         self.config = config or HybridConfig()
@@ -153,7 +153,7 @@ class HybridStepper:
         points = data.contact
         geoms = points.geom[ids[0]]
         position = points.pos[ids].mean(axis=0)
-        # MuJoCo's normal points from the first geom to the second; both rows of one pair may be stored either way
+        # MuJoCo's normal points from the first geom to the second, whichever way round a row stores the pair
         flips = np.where(points.geom[ids][:, 0] == geoms[0], 1.0, -1.0)
         normal = (points.frame[ids][:, :3] * flips[:, None]).mean(axis=0)
         normal /= np.linalg.norm(normal)

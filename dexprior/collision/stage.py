@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -70,9 +70,9 @@ def run(
 ) -> dict[str, Any]:
     """Make a collision model and measure it; run again on the same folder, it goes on where it was stopped.
 
-    Leaves in the folder: `collision.safetensors` (the model with its identified phi), `result.json` (numbers),
-    `samples.safetensors` (predicted and measured velocities, error and accuracy curve of each method), and the
-    parts: `pairs.safetensors`, `base.safetensors`, `identified.json`, `finetune.json`.
+    Leaves in the folder: `collision.safetensors` (the model and its identified phi), `result.json` (numbers),
+    `samples.safetensors` (predicted and measured velocities, error and accuracy curve of each method), and
+    the parts: `pairs.safetensors`, `base.safetensors`, `identified.json`, `finetune.json`.
 
     Args:
         config: the stage.
@@ -196,6 +196,7 @@ def _evaluate(
     }
     errors = {name: evaluation.relative_error(post, rest) for name, post in predicted.items()}
     finetuned = json.loads(record.file("finetune.json").read_text())
+    simulated = replace(rest, post=evaluation.simulate_with(rest, phi, threads=config.threads))
     unit = -rest.geometry.delassus[:, :1, 0] / np.einsum("bd,bd->b", rest.normal_row, rest.pre)[:, None]
     result = {
         "source": rest.source,
@@ -208,6 +209,7 @@ def _evaluate(
             "surrogate": dict(zip(base.parameters, phi.tolist())),
         },
         "finetune": {"steps": finetuned["steps"], "sigma_scale": finetuned["sigma_scale"]},
+        "distillation_gap": float(np.median(evaluation.relative_error(predicted["surrogate"], simulated))),
         "within_one_sigma": float((np.abs(tuned_post - rest.post) < tuned_std).mean()),
         "within_training_range": float(
             base.inside(rest.pre, rest.geometry, np.tile(phi, (len(rest), 1))).mean()

@@ -1,7 +1,8 @@
 """The surrogate: a small network from the approach of two bodies to their contact impulse.
 
-It sees the contact only, through the contact velocity u = J v and the Delassus operator A = J M^-1 J^T, so that
-the same network applies to any pair of bodies. Everything it reads and writes is dimensionless:
+It sees the contact only, through the contact velocity u = J v and the Delassus operator A = J M^-1 J^T, so
+that the same network applies to any pair of bodies. Everything it reads and writes is dimensionless, up to
+the impact speed:
 
     in    u_t/|u_n|, A_tn/A_nn, log(A_tt/A_nn), phi on its unit scale, log|u_n|
     out   a restitution e >= 0, a friction ratio r in (-mu, mu), and two log-sigmas
@@ -9,12 +10,14 @@ the same network applies to any pair of bodies. Everything it reads and writes i
           p_t = r p_n                         (inside the friction cone, always)
           p  <- s p, s <= 1                   (the largest s that adds no kinetic energy)
 
-with impulses in units of |u_n|/A_nn. Mirroring the tangent mirrors the answer exactly: the network is averaged over
-both readings. The formulas are written once, for NumPy (prediction) and for torch (training) alike.
+with impulses in units of |u_n|/A_nn. Mirroring the tangent mirrors the answer exactly: the network is
+averaged over both readings. The formulas are written once, for NumPy (prediction) and for torch (training)
+alike.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +75,7 @@ class ImpulseNetwork(nn.Module):
         super().__init__()
         self.config = config
         sizes = [_FEATURES, *[config.width] * config.depth, _HEADS]
-        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:])])
+        self.layers = nn.ModuleList([nn.Linear(a, b) for a, b in itertools.pairwise(sizes)])
 
     def forward(
         self,
@@ -127,7 +130,8 @@ class Surrogate:
         phi = np.asarray(phi, dtype=np.float64)
         if phi.ndim != 2 or phi.shape[1] != len(CONTACT_PARAMETERS) or not (phi > 0).all():
             raise BadInput(
-                f"predict: phi of shape {phi.shape} must hold positive columns {', '.join(CONTACT_PARAMETERS)}"
+                f"predict: phi of shape {phi.shape} must be (batch, {len(CONTACT_PARAMETERS)}), positive: "
+                + ", ".join(CONTACT_PARAMETERS)
             )
         approach, delassus = contact_velocity(pre, geometry), geometry.delassus
         impulse, log_sigma = _impulse(np, self.layers, self.config.ranges, approach, delassus, phi)
@@ -150,7 +154,7 @@ class Surrogate:
     def network(self) -> ImpulseNetwork:
         """The same model in torch, to train further."""
         network = ImpulseNetwork(self.config)
-        state = {}
+        state: dict[str, Tensor] = {}
         for k, (weight, bias) in enumerate(self.layers):
             state |= {
                 f"layers.{k}.weight": torch.as_tensor(weight),
@@ -180,7 +184,7 @@ class Surrogate:
         """Read what `save` wrote.
 
         Raises:
-            ArtifactError: missing, damaged or foreign file, or weights of another size than its configuration.
+            ArtifactError: missing, damaged or foreign file, or weights that its configuration does not fit.
         """
         state, plain, extra = load_module(path, schema=SCHEMA)
         network = ImpulseNetwork(validate(SurrogateConfig, plain, where=str(path)))
@@ -221,7 +225,7 @@ def seen_range(pairs: CollisionPairs) -> Float[np.ndarray, "4 2"]:
     return np.stack([low, high], axis=1)
 
 
-# --- one set of formulas for NumPy and torch --------------------------------------------------------------------
+# --- one set of formulas for NumPy and torch --------------------------------------------------------------
 
 
 def _contact_features(xp: Any, approach: Any, delassus: Any) -> Any:

@@ -1,8 +1,9 @@
 """Distil the simulator into the surrogate, identify phi through it, and fine-tune it on a few real impacts.
 
-CLASH (seed paper of this project): a base model learns the simulator's physics from many simulated impacts; then,
-on about ten real ones, first the contact parameters are found by gradient through the frozen network, and then
-the network itself is moved by a few small steps.
+After CLASH ("Collision Learning via Augmented Sim-to-real Hybridization", section III): a base model learns
+the simulator's physics from many simulated impacts; then, on about ten real ones, first the contact
+parameters are found by gradient through the frozen network, and then the network itself is moved by a few
+small steps.
 """
 
 from __future__ import annotations
@@ -107,9 +108,9 @@ def distill(
 ) -> ImpulseNetwork:
     """Train the base model on simulated impacts.
 
-    The loss is the kinetic energy of the velocity error over that of the approach, dp^T A dp A_nn / u_n^2; the
-    sigma heads are fitted by likelihood to the residuals. Batches are drawn from (seed, step), so that a run that
-    was killed and resumes from `checkpoint` equals an uninterrupted one bit for bit on the same machine.
+    The loss is the kinetic energy of the velocity error over that of the approach, dp^T A dp A_nn / u_n^2;
+    the sigma heads are fitted by likelihood to the residuals. Batches are drawn from (seed, step), so that a
+    run that was killed and resumes from `checkpoint` equals an uninterrupted one bit for bit on one machine.
 
     Args:
         pairs: simulated impacts.
@@ -176,8 +177,8 @@ def identify(
 ) -> Float[np.ndarray, " parameter"]:
     """Contact parameters that explain a few measured impacts best, by gradient through the frozen network.
 
-    Minimizes the mean relative error from a grid of starting points, and keeps the best. Parameters stay in the
-    network's training range.
+    Minimizes the mean relative error from a grid of starting points, and keeps the best. Parameters stay in
+    the network's training range.
 
     Raises:
         BadInput: fewer than three impacts.
@@ -189,7 +190,14 @@ def identify(
     grid = np.stack(np.meshgrid(*[ticks] * axes, indexing="ij"), -1).reshape(-1, axes)
     free = torch.as_tensor(np.arctanh(grid), dtype=torch.float32).requires_grad_()
     real = _as_tensors(impacts)
-    tiled = tuple(x.repeat(len(grid), *[1] * (x.ndim - 1)) for x in real)
+    everywhere = torch.arange(count).repeat(len(grid))
+    tiled = (
+        real[0][everywhere],
+        real[1][everywhere],
+        real[2][everywhere],
+        real[3][everywhere],
+        real[4][everywhere],
+    )
     optimizer = torch.optim.Adam([free], lr=config.learning_rate)
     best, best_error = grid[0], math.inf
     for _ in range(config.steps):
@@ -213,10 +221,11 @@ def finetune(
     phi: Float[np.ndarray, " parameter"],
     config: FinetuneConfig,
 ) -> Finetuned:
-    """Move the network by a few steps on a few measured impacts, with phi fixed; the argument is left as it is.
+    """Move a copy of the network by a few steps on a few measured impacts, with phi fixed.
 
-    The number of steps is the one at which an impact that was left out is predicted best, on average. The errors
-    of the left-out impacts also rescale sigma, which until then knows the simulator's scatter only.
+    The number of steps is the one at which an impact that was left out is predicted best, on average. The
+    errors of the left-out impacts also rescale sigma, which until then knows the simulator's scatter only.
+    phi has seen the left-out impacts, so that the curve is a choice of steps, not an estimate of accuracy.
 
     Raises:
         BadInput: fewer than three impacts.
@@ -246,7 +255,7 @@ def _descend(
     steps: int,
     test: PlanarImpacts | None,
 ) -> tuple[ImpulseNetwork, np.ndarray, np.ndarray]:
-    """A copy after `steps` steps; and, of `test`, its error and squared standardized impulse error on the way."""
+    """A copy after `steps` steps; and on the way the error and the squared standardized error of `test`."""
     tuned = copy.deepcopy(network)
     optimizer = torch.optim.AdamW(
         tuned.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
@@ -272,7 +281,7 @@ _Real = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
 
 
 def _as_tensors(impacts: PlanarImpacts) -> _Real:
-    """Approach, Delassus, response M^-1 J^T, change of velocity and size of the outcome; lengths in units of k.
+    """Approach, Delassus, response M^-1 J^T, change of velocity, and size of the velocity after.
 
     With k omega in place of omega, the Euclidean norm is the kinetic-energy norm.
     """

@@ -124,7 +124,7 @@ class PlanarImpacts:
         return self.take(np.sort(order[:n_fit])), self.take(np.sort(order[n_fit:]))
 
 
-# --- the measured record ----------------------------------------------------------------------------------------
+# --- the measured record ------------------------------------------------------------------------------------
 
 
 def find_ellipse_impacts() -> Path | None:
@@ -137,8 +137,8 @@ def find_ellipse_impacts() -> Path | None:
 def load_ellipse_impacts(path: str | Path) -> PlanarImpacts:
     """Read the measured ellipse impacts: unflagged rows, with x and vx mirrored.
 
-    The published record has x pointing against its own contact rows: as stored, no contact impulse explains the
-    change of spin. Negating x and vx repairs it, and the torque balance is checked afterwards.
+    The published record has x pointing against its own contact rows: as stored, no contact impulse explains
+    the change of spin. Negating x and vx repairs it, and the torque balance is checked afterwards.
 
     Raises:
         BadInput: missing, truncated or foreign file; missing keys, wrong shapes, NaN; torque out of balance.
@@ -181,11 +181,11 @@ def check_torque_balance(impacts: PlanarImpacts, *, where: str = "impacts") -> f
     size = np.linalg.norm(spin) + np.finfo(float).tiny
     as_is = float(np.linalg.norm(spin - lever - friction) / size)
     mirrored = float(np.linalg.norm(spin - lever + friction) / size)
-    if as_is > _CONSISTENT and mirrored < as_is:
+    if as_is > _CONSISTENT >= mirrored:
         raise BadInput(
-            f"{where}: the torque balance leaves {as_is:.2f} of the change of spin unexplained, and {mirrored:.2f} "
-            "with vx negated: x is mirrored. Usually the file was mirrored already (the loader mirrors once), or "
-            "the published record was used without mirroring."
+            f"{where}: the torque balance leaves {as_is:.2f} of the change of spin unexplained, and "
+            f"{mirrored:.2f} with vx negated: x is mirrored. Usually the file was mirrored already (the "
+            "loader mirrors once), or the published record was used without mirroring."
         )
     if as_is > _CONSISTENT:
         raise BadInput(
@@ -200,30 +200,29 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise BadInput(f"{path}: no such file. datasets/ellipse_impacts.md says how to get it.")
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise BadInput(f"{path} is a single array, expected an .npz archive")
-            missing = sorted(set(_FIELDS) - set(archive.files))
-            if missing:
-                raise BadInput(
-                    f"{path} lacks {', '.join(missing)}; it has: {', '.join(sorted(archive.files)) or 'nothing'}"
-                )
-            arrays = {name: archive[name] for name in _FIELDS}
+        archive = np.load(path, allow_pickle=False)
+        found = dict(archive.items()) if isinstance(archive, np.lib.npyio.NpzFile) else None
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise BadInput(f"{path} is truncated or damaged: {error}") from None
     except ValueError as error:
-        if isinstance(error, BadInput):
-            raise
         raise BadInput(f"{path} is not an .npz archive of plain arrays: {error}") from None
+    if found is None:
+        raise BadInput(f"{path} is a single array, expected an .npz archive")
+    missing = sorted(set(_FIELDS) - set(found))
+    if missing:
+        raise BadInput(f"{path} lacks {', '.join(missing)}; it has: {', '.join(sorted(found)) or 'nothing'}")
+    arrays = {name: found[name] for name in _FIELDS}
     rows = len(arrays["pre"]) if arrays["pre"].ndim else 0
     for name, columns in _FIELDS.items():
         expected = (rows, columns) if columns else (rows,)
         if arrays[name].shape != expected:
             raise BadInput(f"{path}: {name} has shape {arrays[name].shape}, expected {expected}")
+        if arrays[name].dtype.kind not in "fiub":
+            raise BadInput(f"{path}: {name} is not numeric, but {arrays[name].dtype}")
     return arrays
 
 
-# --- the simulated stand-in -------------------------------------------------------------------------------------
+# --- the simulated stand-in ---------------------------------------------------------------------------------
 
 
 def generate_impacts(
@@ -235,8 +234,8 @@ def generate_impacts(
 ) -> PlanarImpacts:
     """Simulated impacts with the recorded ellipse's shape and approach, for machines without the record.
 
-    MuJoCo plays reality with contact parameters that the learner is not told. It is a check that the pipeline
-    works, and says nothing about how well it does on real impacts: the learner's simulator has no gap to this one.
+    MuJoCo plays reality with contact parameters that the learner is not told. It checks that the pipeline
+    works, and says nothing about real impacts: the learner's simulator has no gap to this one.
 
     Args:
         seed: the impacts are a function of it.
@@ -291,7 +290,7 @@ def simulate_impacts(
         semi_axes: of the ellipse [m], shared or one per impact.
         mass: [kg], shared or one per impact.
         inertia: [kg m^2], shared or one per impact.
-        resolution: time steps per damping_ratio * time_constant, the inverse of the contact's natural frequency.
+        resolution: time steps per damping_ratio * time_constant (the contact's natural frequency, inverted).
         timeout: contacts that still hold after that many damping_ratio * time_constant are cut off.
         threads: of MuJoCo's pool; the result does not depend on it.
 
@@ -352,11 +351,11 @@ _SCENE = """
 """
 
 
-# --- the ellipse ------------------------------------------------------------------------------------------------
+# --- the ellipse --------------------------------------------------------------------------------------------
 
 
 def ellipse_inertia(semi_axes: tuple[float, float], mass: float) -> float:
-    """Inertia of a solid ellipsoid about the axis out of the plane [kg m^2]; as the record's authors use it."""
+    """Inertia of a solid ellipsoid about the axis out of the plane [kg m^2]."""
     a, b = semi_axes
     return mass * (a * a + b * b) / 5.0
 

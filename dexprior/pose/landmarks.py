@@ -1,8 +1,9 @@
 """From 21 measured landmarks to a hand: wrist pose by Kabsch, finger rotations in closed form.
 
-The palm is one rigid body, so its six landmarks give the wrist's rotation. Along each finger, every joint turns
-the rest direction of its bone onto the measured one by the shortest rotation. That leaves no choice of twist, so
-the fit has no iterations and no local minima; what three points cannot show (twist about a straight bone) is zero.
+The palm is one rigid body, so its six landmarks give the wrist's rotation. Along each finger, every joint
+turns the rest direction of its bone onto the measured one by the shortest rotation. That leaves no choice of
+twist: the fit has no iterations and no local minima, and the twist about a straight bone, which three points
+cannot show, is zero.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import (
-    axis_angle_from_matrix,
     matrix_from_axis_angle,
     matrix_from_quat,
     quat_from_matrix,
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 CLIP_TO_WRIST = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
-"""Rotation from the axes of the hand clip's landmark file (fingers +z, thumb +y, palm facing +x) to MANO's."""
+"""Rotation from the axes of the hand clip's file (fingers +z, thumb +y, palm facing +x) to MANO's."""
 
 _PALM = np.array([0, 1, 5, 9, 13, 17])  # landmarks that do not move with respect to the wrist
 _PALM_WEIGHT = np.array([0.0, 0.3, 1.0, 1.0, 1.0, 1.0])  # the thumb's base is the least certain of them
@@ -65,7 +65,7 @@ def read_landmarks(path: str | Path) -> LandmarkFile:
     try:
         with np.load(path, allow_pickle=False) as file:
             raw = {name: file[name] for name in file.files}
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise BadInput(f"{path} is not an npz file of plain arrays: {error}") from None
     for name in ("joints", "fps", "hand"):
         if name not in raw:
@@ -92,8 +92,8 @@ def hand_from_landmarks(
 ) -> HandTrajectory:
     """Fit a hand to landmarks.
 
-    The trajectory's `joints` are the measured ones; `skeleton.forward` of its wrist and finger pose comes close
-    to them, and equals them where the landmarks are a skeleton hand's.
+    The trajectory's `joints` are the measured ones; `skeleton.forward` of its wrist and finger pose comes
+    close to them, and equals them where the landmarks are a skeleton hand's.
 
     Args:
         joints: landmarks in MediaPipe order, in any right-handed frame [m].
@@ -108,8 +108,8 @@ def hand_from_landmarks(
         sigma: standard deviation of a landmark's position [m].
 
     Raises:
-        BadInput: wrong shapes, a value that is not finite in a valid frame, no valid frame, an unknown side, or
-            fingers that bend to the back of the hand (a hand of the other side).
+        BadInput: wrong shapes, a value that is not finite in a valid frame, no valid frame, an unknown side,
+            or fingers that bend to the back of the hand (a hand of the other side).
     """
     if side not in ("left", "right"):
         raise BadInput(f"side = {side!r}; choices: left, right")
@@ -246,6 +246,6 @@ def _check_side(joints: np.ndarray, side: Side) -> None:
     if height < _BACKWARDS:
         other = "left" if side == "right" else "right"
         raise BadInput(
-            f"the fingers of this {side!r} hand bend {-1000 * height:.0f} mm to the back of the hand on average: "
-            f"the landmarks are a {other} hand's, or mirrored; give side={other!r}, or negate one axis"
+            f"fingers of this {side!r} hand bend {-1000 * height:.0f} mm to the back of the hand on "
+            f"average: the landmarks are a {other} hand's, or mirrored; give side={other!r}, or negate one axis"
         )

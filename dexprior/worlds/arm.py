@@ -127,6 +127,7 @@ def _add_gripper(spec: mujoco.MjSpec, link7: Any) -> None:
             contype=2,
             conaffinity=1,
             condim=4,
+            priority=1,
         )
         pad.add_geom(
             name=f"finger_{name}",

@@ -103,6 +103,7 @@ def add_hand(spec: mujoco.MjSpec) -> None:
             contype=2 if last else 0,
             conaffinity=1 if last else 0,
             condim=4,
+            priority=1,
             friction=[0.9, 0.01, 0.0001],
             solref=[0.01, 1.0],
         )

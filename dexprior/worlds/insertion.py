@@ -68,9 +68,10 @@ class InsertionConfig:
 TRAINING_FAMILY = ParameterFamily(
     "insertion-training",
     (
-        Parameter(name="nut_friction", unit="1", low=0.3, high=0.9, target="geom/nut*/friction/0"),
+        Parameter(name="bolt_friction", unit="1", low=0.1, high=0.5, target="geom/bolt/friction/0"),
         Parameter(name="pad_friction", unit="1", low=0.7, high=1.2, target="geom/pad_*/friction/0"),
-        Parameter(name="nut_timeconst", unit="s", low=0.01, high=0.03, target="geom/nut*/solref/0"),
+        Parameter(name="bolt_timeconst", unit="s", low=0.01, high=0.03, target="geom/bolt/solref/0"),
+        Parameter(name="pad_timeconst", unit="s", low=0.01, high=0.03, target="geom/pad_*/solref/0"),
         Parameter(
             name="nut_mass", unit="1", low=0.8, high=1.25, target="body/nut/mass",
             operation="scale", distribution="log_uniform",
@@ -82,11 +83,11 @@ TRAINING_FAMILY = ParameterFamily(
 """What the training simulator assumes about contact and sensors; assumed, not identified."""
 
 HUMAN_WORLD = {
-    "nut_friction": 0.25, "pad_friction": 0.55, "nut_timeconst": 0.008, "nut_mass": 1.3,
-    "wrench_noise": 0.5, "cloud_noise": 0.003, "impratio": 5.0, "bolt_friction": 0.15,
+    "bolt_friction": 0.8, "pad_friction": 0.45, "bolt_timeconst": 0.008, "pad_timeconst": 0.008, "nut_mass": 1.3,
+    "wrench_noise": 0.5, "cloud_noise": 0.003, "impratio": 5.0,
 }  # fmt: skip
-"""The other world, in which demonstrations are recorded and policies are judged: harder, slipperier contact and an
-elliptic friction cone. All its contact values lie outside `TRAINING_FAMILY`."""
+"""The other world, in which demonstrations are recorded and policies are judged: a sticky bolt, slippery fingers,
+stiffer contact, a heavier nut and an elliptic friction cone. Every value lies outside `TRAINING_FAMILY`."""
 
 OTHER_FAMILY = ParameterFamily(
     "insertion-other",
@@ -96,7 +97,6 @@ OTHER_FAMILY = ParameterFamily(
             for p in TRAINING_FAMILY.parameters
         ),
         Parameter(name="impratio", unit="1", low=5.0, high=5.0, target="option/-/impratio"),
-        Parameter(name="bolt_friction", unit="1", low=0.15, high=0.15, target="geom/bolt/friction/0"),
     ),
 )
 """`HUMAN_WORLD` as a family of fixed values."""
@@ -144,7 +144,8 @@ def build_scene(config: InsertionConfig, *, actor: Literal["arm", "hand"], cone:
     bolt.add_geom(
         name="bolt", type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=[config.bolt_radius, 0, 0],
         fromto=[0, 0, -0.02, 0, 0, config.bolt_height - config.bolt_radius],
-        contype=1, conaffinity=3, friction=[0.3, 0.005, 0.0001], rgba=[0.35, 0.4, 0.5, 1],
+        contype=1, conaffinity=3, friction=[0.3, 0.005, 0.0001], rgba=[0.35, 0.4, 0.5, 1], condim=4,
+        priority=1,  # the bolt's friction and stiffness count, not the larger of bolt and nut
     )  # fmt: skip
     _add_nut(spec, config)
     if actor == "arm":

@@ -19,7 +19,7 @@ from dexprior.worlds.insertion import InsertionConfig, build_scene
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["CONTROL_DT", "SLIP_SPEED", "InsertionWorlds", "WorldState"]
+__all__ = ["CONTROL_DT", "SLIP_SPEED", "InsertionWorlds", "Stepper", "WorldState"]
 
 CONTROL_DT = 0.04
 """Seconds between commands."""

@@ -1,0 +1,162 @@
+"""Data sets by name: where each lies below `$DEXPRIOR_DATA`, and how a user gets it.
+
+Nothing that others recorded ships with dexprior, and nothing here uses the network. `datasets/` holds a card for
+each: source, licence, checksum, fields.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dexprior.errors import BadInput, UnknownName
+
+__all__ = ["DataSet", "describe", "find", "get", "names", "verify"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """One entry."""
+
+    name: str
+    title: str
+    folder: str
+    """Below `$DEXPRIOR_DATA`, or below the user's cache."""
+    files: Mapping[str, str]
+    """File name -> SHA-256."""
+    target: str | None
+    """The file that `get` returns; None for the folder."""
+    source: str
+    """Where the original is."""
+    licence: str
+    steps: str
+    """How to turn the original into these files."""
+
+
+_SETS = (
+    DataSet(
+        name="ellipse-impacts",
+        title="1700 real planar impacts of an ellipse (states before and after)",
+        folder="impacts",
+        files={"ellipse_impacts.npz": "ed1172ad21cf265716ad9a121b693063d5e0b039063f4cc0d515b585eaac5b0f"},
+        target="ellipse_impacts.npz",
+        source="https://github.com/DAIRLab/ImpactModeling",
+        licence="BSD-3-Clause",
+        steps="convert 'IRB Bound/ellipse_uniform.mat'; datasets/ellipse_impacts.md lists the fields",
+    ),
+    DataSet(
+        name="hand-clip",
+        title="webcam clip of one bare right hand (621 frames) with 21 landmarks",
+        folder="hand_clip",
+        files={
+            "human_hand_video.mp4": "d306af128862940fc6e3c737a42ec6b00a137fff1c37b10805fe2c143c62ddb8",
+            "human_joint_right.npz": "cfccd0a726173de2481c10ba965a847f99c344c0489d1021d165d5ea243dd1d8",
+        },
+        target=None,
+        source="https://github.com/dexsuite/dex-retargeting",
+        licence="MIT",
+        steps="take the clip from example/vector_retargeting/data; datasets/hand_clip.md says the rest",
+    ),
+    DataSet(
+        name="dexmv-mustard",
+        title="pick-and-place of a bottle: MANO parameters, joints, object pose (122 frames)",
+        folder="hand_object",
+        files={"dexmv_mustard.npz": "eeca853ce840f022aa84fca85c11131b1f90992e5d72adbeb80eae531f2366b8"},
+        target="dexmv_mustard.npz",
+        source="https://github.com/yzqin/dexmv-sim",
+        licence="Apache-2.0",
+        steps="convert the retargeting example's pickled arrays; datasets/dexmv_mustard.md lists the fields",
+    ),
+    DataSet(
+        name="hand-landmarks",
+        title="MediaPipe's palm detector and hand landmark networks (tflite)",
+        folder="hand-landmarks",
+        files={
+            "palm_detection_full.tflite": "1b14e9422c6ad006cde6581a46c8b90dd573c07ab7f3934b5589e7cea3f89a54",
+            "hand_landmark_full.tflite": "11c272b891e1a99ab034208e23937a8008388cf11ed2a9d776ed3d01d0ba00e3",
+            "hand_landmark_lite.tflite": "048edd3645c9bf7397d19a9f6e3a42957d6e414c9bea6598030a2e9b624156e6",
+        },
+        target=None,
+        source="https://pypi.org/project/mediapipe/0.10.21",
+        licence="Apache-2.0",
+        steps=(
+            "pip download --no-deps mediapipe==0.10.21, unzip the wheel, and copy the three files from "
+            "mediapipe/modules/palm_detection and mediapipe/modules/hand_landmark"
+        ),
+    ),
+)
+_TABLE = {entry.name: entry for entry in _SETS}
+
+
+def names() -> tuple[str, ...]:
+    """Names of all data sets."""
+    return tuple(_TABLE)
+
+
+def describe(name: str) -> DataSet:
+    """An entry.
+
+    Raises:
+        UnknownName: lists the names.
+    """
+    if name not in _TABLE:
+        raise UnknownName("data set", name, _TABLE)
+    return _TABLE[name]
+
+
+def cache_folder() -> Path:
+    """Where a user's own copies go: `$XDG_CACHE_HOME/dexprior`, or `~/.cache/dexprior`."""
+    root = os.environ.get("XDG_CACHE_HOME")
+    return (Path(root) if root else Path.home() / ".cache") / "dexprior"
+
+
+def find(name: str) -> Path | None:
+    """The data set's file or folder if all of it is there, else None."""
+    entry = describe(name)
+    for root in _roots():
+        folder = root / entry.folder
+        if all((folder / file).is_file() for file in entry.files):
+            return folder if entry.target is None else folder / entry.target
+    return None
+
+
+def get(name: str) -> Path:
+    """The data set's file or folder.
+
+    Raises:
+        UnknownName: no such data set.
+        BadInput: it is absent; the message says where it comes from, under which licence, and where it belongs.
+    """
+    found = find(name)
+    if found is None:
+        raise BadInput(instructions(name))
+    return found
+
+
+def instructions(name: str) -> str:
+    """How to get a data set, in three sentences."""
+    entry = describe(name)
+    places = " or ".join(str(root / entry.folder) for root in _roots())
+    unset = "" if os.environ.get("DEXPRIOR_DATA") else " ($DEXPRIOR_DATA is not set)"
+    return (
+        f"the data set {name!r} ({entry.title}) is not in {places}{unset}. It comes from {entry.source} under "
+        f"{entry.licence}: {entry.steps}. Files: {', '.join(entry.files)}"
+    )
+
+
+def verify(name: str) -> dict[str, bool]:
+    """Whether each file has the checksum of the copy that dexprior was tested with; errors as in `get`."""
+    found = get(name)
+    folder = found if describe(name).target is None else found.parent
+    return {
+        file: hashlib.sha256((folder / file).read_bytes()).hexdigest() == digest
+        for file, digest in describe(name).files.items()
+    }
+
+
+def _roots() -> list[Path]:
+    root = os.environ.get("DEXPRIOR_DATA")
+    return [*([Path(root)] if root else []), cache_folder()]

@@ -1,0 +1,112 @@
+"""Panels: fixed lists of task instances, so that two worlds or two policies are compared on the same ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dexprior.artifacts import write_json
+from dexprior.errors import BadInput, UnknownName
+from dexprior.families import ParameterFamily
+from dexprior.worlds.insertion import sample_scenes
+
+__all__ = ["Instance", "Panel"]
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One task instance: where things are, what the world is like, and the seed of its noise."""
+
+    nut: tuple[float, float, float]
+    bolt: tuple[float, float, float]
+    nut_yaw: float
+    parameters: Mapping[str, float]
+    seed: int
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A list of instances under one family of parameters."""
+
+    name: str
+    family: ParameterFamily
+    instances: tuple[Instance, ...]
+
+    def __len__(self) -> int:
+        return len(self.instances)
+
+    def __iter__(self) -> Iterator[Instance]:
+        return iter(self.instances)
+
+    @classmethod
+    def sample(cls, name: str, family: ParameterFamily, n: int, *, seed: int) -> Panel:
+        """Draw scenes and parameters.
+
+        The scenes depend on the seed only: panels of two families with one seed show the same scenes.
+        """
+        if n < 1:
+            raise BadInput(f"panel {name!r}: {n} instances; at least one is needed")
+        scenes = sample_scenes(np.random.default_rng([seed, 0]), n)
+        values = family.sample(np.random.default_rng([seed, 1]), n)
+        instances = tuple(
+            Instance(
+                nut=tuple(map(float, scenes["nut"][i])),  # type: ignore[arg-type]
+                bolt=tuple(map(float, scenes["bolt"][i])),  # type: ignore[arg-type]
+                nut_yaw=float(scenes["nut_yaw"][i, 0]),
+                parameters=family.as_dict(values[i]),
+                seed=int(np.random.default_rng([seed, 2, i]).integers(2**31)),
+            )
+            for i in range(n)
+        )
+        return cls(name, family, instances)
+
+    @property
+    def hash(self) -> str:
+        """Twelve hex digits of the scenes: two worlds' panels with equal hashes pose the same tasks."""
+        scenes = [[i.nut, i.bolt, i.nut_yaw, i.seed] for i in self.instances]
+        return hashlib.sha256(json.dumps(scenes).encode()).hexdigest()[:12]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        return {
+            "name": self.name,
+            "family": self.family.to_json(),
+            "instances": [asdict(i) for i in self.instances],
+            "hash": self.hash,
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write as JSON."""
+        return write_json(path, self.to_json())
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Panel:
+        """Inverse of `to_json`.
+
+        Raises:
+            BadInput: a key is missing, or the stored hash does not fit the instances.
+        """
+        try:
+            instances = tuple(
+                Instance(tuple(i["nut"]), tuple(i["bolt"]), i["nut_yaw"], dict(i["parameters"]), i["seed"])
+                for i in data["instances"]
+            )
+            panel = cls(data["name"], ParameterFamily.from_json(data["family"]), instances)
+        except (KeyError, TypeError) as error:
+            raise BadInput(f"not a panel: {error!r}") from None
+        if data.get("hash", panel.hash) != panel.hash:
+            raise BadInput(f"panel {panel.name!r}: stored hash {data['hash']} but its instances hash to {panel.hash}")
+        return panel
+
+    def subset(self, ids: list[int]) -> Panel:
+        """Some of its instances, in the given order."""
+        for i in ids:
+            if not 0 <= i < len(self):
+                raise UnknownName("instance", i, [f"0..{len(self) - 1}"])
+        return Panel(self.name, self.family, tuple(self.instances[i] for i in ids))
