@@ -12,6 +12,7 @@ __all__ = [
     "ArtifactError",
     "BadInput",
     "ConfigError",
+    "ConnectionLost",
     "DexpriorError",
     "MissingExtra",
     "NoGraphics",
@@ -34,6 +35,10 @@ class ConfigError(DexpriorError):
 
 class ArtifactError(DexpriorError):
     """A file that dexprior wrote (or should have written) cannot be used."""
+
+
+class ConnectionLost(DexpriorError, ConnectionError):
+    """The process or robot at the other end of a socket is gone, or did not answer in time."""
 
 
 class MissingExtra(DexpriorError, ImportError):

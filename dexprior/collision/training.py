@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -22,8 +22,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from dexprior.artifacts import load_training_state, save_training_state
-from dexprior.collision.generator import CollisionPairs
-from dexprior.collision.surrogate import ImpulseNetwork, SurrogateConfig
+from dexprior.collision.generator import CollisionPairs, best_impulse
+from dexprior.collision.surrogate import ImpulseNetwork, SurrogateConfig, contact_velocity
 from dexprior.config import Ge, Gt, Le, config
 from dexprior.data.impacts import PlanarImpacts
 from dexprior.errors import BadInput
@@ -189,24 +189,14 @@ def identify(
     ticks = np.linspace(-1.0, 1.0, config.starts + 2)[1:-1]
     grid = np.stack(np.meshgrid(*[ticks] * axes, indexing="ij"), -1).reshape(-1, axes)
     free = torch.as_tensor(np.arctanh(grid), dtype=torch.float32).requires_grad_()
-    real = _as_tensors(impacts)
-    everywhere = torch.arange(count).repeat(len(grid))
-    tiled = (
-        real[0][everywhere],
-        real[1][everywhere],
-        real[2][everywhere],
-        real[3][everywhere],
-        real[4][everywhere],
-    )
+    real = _Measured.of(impacts, repeat=len(grid))
     optimizer = torch.optim.Adam([free], lr=config.learning_rate)
     best, best_error = grid[0], math.inf
     for _ in range(config.steps):
         unit = torch.tanh(free)
         phi = ranges.from_unit(torch, unit)
-        errors = _relative_error(network, tiled, phi.repeat_interleave(count, dim=0)).reshape(
-            len(grid), count
-        )
-        mean = errors.mean(dim=1)
+        errors = _relative_error(network, real, phi.repeat_interleave(count, dim=0))
+        mean = errors.reshape(len(grid), count).mean(dim=1)
         k = int(mean.argmin())
         if mean[k].item() < best_error:
             best, best_error = unit[k].detach().numpy().astype(np.float64), mean[k].item()
@@ -260,9 +250,9 @@ def _descend(
     optimizer = torch.optim.AdamW(
         tuned.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
     )
-    real = _as_tensors(impacts)
+    real = _Measured.of(impacts)
     rows = torch.as_tensor(phi, dtype=torch.float32).expand(len(impacts), -1)
-    held = None if test is None else _as_tensors(test)
+    held = None if test is None else _Measured.of(test)
     errors, surprises = np.zeros(steps + 1), np.zeros(steps + 1)
     for step in range(steps + 1):
         if held is not None:
@@ -277,40 +267,54 @@ def _descend(
     return tuned, errors, surprises
 
 
-_Real = tuple[Tensor, Tensor, Tensor, Tensor, Tensor]
+class _Measured(NamedTuple):
+    """Measured impacts as tensors. Velocities are (vx, vy, k omega), normed by kinetic energy."""
+
+    approach: Float[Tensor, "impact 2"]
+    delassus: Float[Tensor, "impact 2 2"]
+    response: Float[Tensor, "impact 3 2"]
+    """Change of velocity per contact impulse."""
+    change: Float[Tensor, "impact 3"]
+    size: Float[Tensor, " impact"]
+    """Norm of the velocity after the impact."""
+    impulse: Float[Tensor, "impact 2"]
+    """Best contact impulse, in units of |u_n|/A_nn."""
+
+    @classmethod
+    def of(cls, impacts: PlanarImpacts, repeat: int = 1) -> _Measured:
+        """All impacts, `repeat` times over."""
+        geometry = impacts.geometry
+        scale = np.array([1.0, 1.0, impacts.gyration])
+        approach = contact_velocity(impacts.pre, geometry)
+        unit = -approach[:, :1] / geometry.delassus[:, 0, :1]
+        response = np.einsum("bde,bce->bdc", geometry.inverse_inertia, geometry.jacobian)
+        arrays = (
+            approach,
+            geometry.delassus,
+            response * scale[:, None],
+            (impacts.post - impacts.pre) * scale,
+            np.linalg.norm(impacts.post * scale, axis=1),
+            best_impulse(impacts.post - impacts.pre, geometry) / unit,
+        )
+        tensors = (torch.tensor(x, dtype=torch.float32) for x in arrays)
+        return cls(*(x.repeat(repeat, *[1] * (x.ndim - 1)) for x in tensors))
 
 
-def _as_tensors(impacts: PlanarImpacts) -> _Real:
-    """Approach, Delassus, response M^-1 J^T, change of velocity, and size of the velocity after.
-
-    With k omega in place of omega, the Euclidean norm is the kinetic-energy norm.
-    """
-    geometry = impacts.geometry
-    scale = np.array([1.0, 1.0, impacts.gyration])
-    response = np.einsum("bde,bce->bdc", geometry.inverse_inertia, geometry.jacobian) * scale[:, None]
-    approach = np.einsum("bcd,bd->bc", geometry.jacobian, impacts.pre)
-    change = (impacts.post - impacts.pre) * scale
-    size = np.linalg.norm(impacts.post * scale, axis=1)
-    arrays = (approach, geometry.delassus, response, change, size)
-    first, second, third, fourth, fifth = (torch.as_tensor(x, dtype=torch.float32) for x in arrays)
-    return first, second, third, fourth, fifth
+def _relative_error(
+    network: ImpulseNetwork, real: _Measured, phi: Float[Tensor, "impact parameter"]
+) -> Float[Tensor, " impact"]:
+    mean, _ = network(real.approach, real.delassus, phi)
+    impulse = mean * (-real.approach[:, :1] / real.delassus[:, 0, :1])
+    error = torch.einsum("bdc,bc->bd", real.response, impulse) - real.change
+    return torch.sqrt((error**2).sum(dim=1) + _SMOOTH) / real.size
 
 
-def _relative_error(network: ImpulseNetwork, real: _Real, phi: Tensor) -> Float[Tensor, " impact"]:
-    approach, delassus, response, change, size = real
-    mean, _ = network(approach, delassus, phi)
-    impulse = mean * (-approach[:, :1] / delassus[:, 0, :1])
-    error = torch.einsum("bdc,bc->bd", response, impulse) - change
-    return torch.sqrt((error**2).sum(dim=1) + _SMOOTH) / size
-
-
-def _standardized(network: ImpulseNetwork, real: _Real, phi: Tensor) -> Float[Tensor, " impact"]:
+def _standardized(
+    network: ImpulseNetwork, real: _Measured, phi: Float[Tensor, "impact parameter"]
+) -> Float[Tensor, " impact"]:
     """Mean square of the contact-impulse error over its predicted sigma."""
-    approach, delassus, response, change, _ = real
-    mean, log_sigma = network(approach, delassus, phi)
-    unit = -approach[:, :1] / delassus[:, 0, :1]
-    measured = torch.linalg.lstsq(response, change[..., None]).solution[..., 0] / unit
-    return (((measured - mean) / log_sigma.exp()) ** 2).mean(dim=1)
+    mean, log_sigma = network(real.approach, real.delassus, phi)
+    return (((real.impulse - mean) / log_sigma.exp()) ** 2).mean(dim=1)
 
 
 def _negative_log_likelihood(error: Tensor, log_sigma: Tensor) -> Tensor:

@@ -1,7 +1,7 @@
 """Data sets by name: where each lies below `$DEXPRIOR_DATA`, and how a user gets it.
 
-Nothing that others recorded ships with dexprior, and nothing here uses the network. `datasets/` holds a card for
-each: source, licence, checksum, fields.
+Nothing that others recorded ships with dexprior, and nothing here uses the network. `datasets/` holds a card
+for each: source, licence, checksum, fields.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dexprior.errors import BadInput, UnknownName
 
-__all__ = ["DataSet", "describe", "find", "get", "names", "verify"]
+__all__ = ["DataSet", "cache_folder", "describe", "find", "get", "instructions", "names", "verify"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +128,7 @@ def get(name: str) -> Path:
 
     Raises:
         UnknownName: no such data set.
-        BadInput: it is absent; the message says where it comes from, under which licence, and where it belongs.
+        BadInput: it is absent; the message says where it comes from, its licence, and where it belongs.
     """
     found = find(name)
     if found is None:
@@ -137,13 +137,13 @@ def get(name: str) -> Path:
 
 
 def instructions(name: str) -> str:
-    """How to get a data set, in three sentences."""
+    """How to get a data set."""
     entry = describe(name)
     places = " or ".join(str(root / entry.folder) for root in _roots())
     unset = "" if os.environ.get("DEXPRIOR_DATA") else " ($DEXPRIOR_DATA is not set)"
     return (
-        f"the data set {name!r} ({entry.title}) is not in {places}{unset}. It comes from {entry.source} under "
-        f"{entry.licence}: {entry.steps}. Files: {', '.join(entry.files)}"
+        f"the data set {name!r} ({entry.title}) is not in {places}{unset}. It comes from {entry.source} "
+        f"under {entry.licence}: {entry.steps}. Files: {', '.join(entry.files)}"
     )
 
 

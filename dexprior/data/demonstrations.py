@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,7 +35,7 @@ from dexprior.worlds.demonstrator import Demonstrator, PinchGrasp, Recording, so
 from dexprior.worlds.insertion import InsertionConfig, sample_scenes, video_camera
 from dexprior.worlds.render import FrameRenderer
 
-__all__ = ["DemonstrationConfig", "contact_configuration", "generate"]
+__all__ = ["DemonstrationConfig", "contact_configuration", "contact_schedule", "generate"]
 
 SENTENCES = (
     "put the nut on the bolt",
@@ -50,14 +49,14 @@ SENTENCES = (
 class DemonstrationConfig:
     """How many demonstrations, and what they look like."""
 
-    episodes: Annotated[int, Ge(1)] = 240
+    episodes: Annotated[int, Ge(1)] = 400
     """Kept demonstrations."""
     frames: Annotated[int, Ge(8)] = 48
     """Frames of a clip."""
     fps: Annotated[float, Gt(0)] = 24.0
     """Frames per second."""
-    size: Annotated[int, Ge(16)] = 48
-    """Width and height of the video [px]."""
+    size: Annotated[int, Ge(16)] = 96
+    """Width and height of the video [px]; decord reads multiples of 32."""
     workers: Annotated[int, Ge(0)] = 0
     """Processes; 0 takes one per core, at most eight."""
     max_attempts: Annotated[int, Ge(1)] = 4000
@@ -81,10 +80,10 @@ def generate(config: DemonstrationConfig, folder: Path, *, seed: int) -> dict[st
     if kept < config.episodes:
         workers = config.workers or min(os.cpu_count() or 1, 8)
         grasp = solve_pinch(config.world.outer_radius)
-        jobs = ((config, str(folder), seed, number, grasp) for number in range(len(rows), config.max_attempts))
+        jobs = ((config, str(folder), seed, number) for number in range(len(rows), config.max_attempts))
         context = multiprocessing.get_context("spawn")
         bar = tqdm(total=config.episodes, initial=kept, desc="demonstrations", unit="clip")
-        with bar, context.Pool(workers) as pool:
+        with bar, context.Pool(workers, _start_worker, (config.world, grasp)) as pool:
             for row in pool.imap(_attempt, jobs):
                 append_index(folder, row)
                 rows.append(row)
@@ -98,27 +97,17 @@ def generate(config: DemonstrationConfig, folder: Path, *, seed: int) -> dict[st
     return {"episodes": kept, "attempts": len(rows), "success": kept / len(rows)}
 
 
-@cache
-def _demonstrator(config: InsertionConfig, grasp: _Hashable) -> Demonstrator:
-    return Demonstrator(config, grasp.value)
+_worker: dict[str, Demonstrator] = {}
+"""The one demonstrator of a worker process."""
 
 
-class _Hashable:
-    """Wraps a value that is the same for every job of a worker, so that it can key a cache."""
-
-    def __init__(self, value: PinchGrasp) -> None:
-        self.value = value
-
-    def __hash__(self) -> int:
-        return hash(self.value.wrist_pose.tobytes())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Hashable) and np.array_equal(self.value.wrist_pose, other.value.wrist_pose)
+def _start_worker(world: InsertionConfig, grasp: PinchGrasp) -> None:
+    _worker["demonstrator"] = Demonstrator(world, grasp)
 
 
-def _attempt(job: tuple[DemonstrationConfig, str, int, int, PinchGrasp]) -> dict[str, Any]:
-    config, folder, seed, number, grasp = job
-    demonstrator = _demonstrator(config.world, _Hashable(grasp))
+def _attempt(job: tuple[DemonstrationConfig, str, int, int]) -> dict[str, Any]:
+    config, folder, seed, number = job
+    demonstrator = _worker["demonstrator"]
     rng = np.random.default_rng([seed, number])
     scene = {name: value[0] for name, value in sample_scenes(rng, 1).items()}
     habits = int(rng.integers(2**31))
@@ -179,7 +168,7 @@ def _episode(
         camera=camera,
         hand=hand,
         object=nut,
-        contact=_schedule(hand, nut),
+        contact=contact_schedule(hand, nut),
         provenance={"source": "demonstration", "seed": habits, "world": "human"},
     )
     condition = PriorCondition(
@@ -214,7 +203,8 @@ def contact_configuration(hand: HandTrajectory, frame: int) -> ContactConfigurat
     )
 
 
-def _schedule(hand: HandTrajectory, nut: ObjectTrajectory) -> ContactSchedule:
+def contact_schedule(hand: HandTrajectory, nut: ObjectTrajectory) -> ContactSchedule:
+    """The touches of a hand trajectory: when, where on the object and how hard."""
     fingers, on, off, points, forces = [], [], [], [], []
     tips = transform_points(invert_pose(nut.pose), hand.joints[:, 4::4])
     for f, finger in enumerate(FINGERS):

@@ -200,8 +200,10 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
         raise BadInput(f"{path}: no such file. datasets/ellipse_impacts.md says how to get it.")
     try:
-        archive = np.load(path, allow_pickle=False)
-        found = dict(archive.items()) if isinstance(archive, np.lib.npyio.NpzFile) else None
+        archive, found = np.load(path, allow_pickle=False), None
+        if isinstance(archive, np.lib.npyio.NpzFile):
+            with archive:
+                found = dict(archive.items())
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise BadInput(f"{path} is truncated or damaged: {error}") from None
     except ValueError as error:

@@ -133,30 +133,30 @@ _HASHED = ("actuator_", "body_", "dof_", "eq_", "geom_", "jnt_", "qpos", "site_"
 _BASES = {  # finger -> origin of its first joint in the wrist frame [m]
     "index": (-0.092, -0.002, 0.031),
     "middle": (-0.096, 0.0, 0.008),
-    "ring": (-0.091, -0.001, -0.015),
-    "little": (-0.081, -0.004, -0.037),
+    "ring": (-0.091, -0.003, -0.014),
+    "little": (-0.081, -0.010, -0.034),
 }
 _PHALANGES = {  # finger -> lengths of its three segments [m]
-    "index": (0.040, 0.026, 0.022),
-    "middle": (0.043, 0.028, 0.023),
-    "ring": (0.040, 0.027, 0.022),
-    "little": (0.032, 0.021, 0.020),
+    "index": (0.037, 0.026, 0.025),
+    "middle": (0.039, 0.028, 0.026),
+    "ring": (0.037, 0.027, 0.025),
+    "little": (0.029, 0.021, 0.021),
 }
 _THUMB_BASE = (-0.024, -0.012, 0.027)
 _THUMB_DIRECTION = (-0.72, 0.0, 0.69)  # at zero the thumb lies in the plane of the palm
-_THUMB_SEGMENTS = (0.040, 0.032, 0.026)
+_THUMB_SEGMENTS = (0.036, 0.036, 0.030)
 _RADIUS = 0.009  # of every finger segment [m]
 _FINGER_JOINTS = {  # joint -> axis in the wrist frame, range [rad]
-    "abduction": ((0.0, 1.0, 0.0), (-0.35, 0.35)),
+    "abduction": ((0.0, 1.0, 0.0), (-0.40, 0.40)),
     "mcp": ((0.0, 0.0, 1.0), (-0.35, 1.65)),
     "pip": ((0.0, 0.0, 1.0), (0.0, 1.85)),
     "dip": ((0.0, 0.0, 1.0), (0.0, 1.40)),
 }
 _THUMB_JOINTS = {
-    "rotation": ((1.0, 0.0, 0.0), (-0.20, 2.10)),  # opposition: from beside the palm to in front of it
+    "rotation": ((1.0, 0.0, 0.0), (-0.50, 2.30)),  # opposition: from beside the palm to in front of it
     "cmc": ((0.0, -1.0, 0.0), (-0.70, 0.90)),
     "mcp": ((0.0, -1.0, 0.0), (-0.20, 1.20)),
-    "ip": ((0.0, -1.0, 0.0), (-0.20, 1.50)),
+    "ip": ((0.0, -1.0, 0.0), (-0.40, 1.50)),
 }
 
 

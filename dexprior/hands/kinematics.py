@@ -1,7 +1,7 @@
 """Positions of a robot hand's points and their Jacobians, for many frames at once (NumPy, no physics).
 
-MuJoCo moves one frame at a time; fitting a whole clip wants all of its frames in one array. The tables come from
-the compiled model, so they agree with `mj_kinematics`, which the tests check.
+MuJoCo moves one frame at a time; fitting a whole clip wants all of its frames in one array. The tables come
+from the compiled model, so they agree with `mj_kinematics`, which the tests check.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class HandKinematics:
     lower: Float[np.ndarray, " joint"]
     upper: Float[np.ndarray, " joint"]
     tips: tuple[int, ...]
-    """Rows of the fingertips among the points, in the order of `Robot.fingers`; then come the distal joints."""
+    """Rows of the fingertips among the points, in the order of `Robot.fingers`; distal joints follow."""
     bases: Float[np.ndarray, "finger 3"]
-    """Origin of each finger's first segment at q = 0 [m]."""
+    """Each finger's knuckle at q = 0: the third joint from its tip [m]."""
     _segments: tuple[_Segment, ...]
     _points: tuple[tuple[int, np.ndarray], ...]
     _start: tuple[np.ndarray, np.ndarray]
@@ -64,25 +64,24 @@ class HandKinematics:
         tip_bodies = [int(model.site_bodyid[model.site(robot.tips[f]).id]) for f in robot.fingers]
         distal_bodies = [int(model.body(robot.distals[f]).id) for f in robot.fingers]
         order: list[int] = []
-        first: list[int] = []
         for body, finger in zip([*tip_bodies, *distal_bodies], [*robot.fingers] * 2):
             chain = []
             while body != root:
                 if body == 0:
                     raise BadInput(
-                        f"{robot.name}: the {finger}'s tip is not below {model.body(root).name!r}, the body of "
-                        f"the site {robot.tool!r}"
+                        f"{robot.name}: the {finger}'s tip is not below {model.body(root).name!r}, the body "
+                        f"of the site {robot.tool!r}"
                     )
                 chain.append(body)
                 body = int(model.body_parentid[body])
-            first.append(chain[-1])
             order += [b for b in reversed(chain) if b not in order]
         segments = tuple(_segment(model, robot, b, order) for b in order)
         points = [
-            (order.index(b), np.array(model.site(robot.tips[f]).pos)) for f, b in zip(robot.fingers, tip_bodies)
+            (order.index(b), np.array(model.site(robot.tips[f]).pos))
+            for f, b in zip(robot.fingers, tip_bodies)
         ] + [(order.index(b), np.zeros(3)) for b in distal_bodies]
         limits = np.array([model.joint(j).range for j in robot.joints])
-        bases = np.array([model.body_pos[b] for b in first[: len(tip_bodies)]]) @ start[0].T + start[1]
+        bases = _knuckles(model, distal_bodies, root) @ start[0].T + start[1]
         n = len(robot.fingers)
         return cls(
             robot.joints, limits[:, 0], limits[:, 1], tuple(range(n)), bases, segments, tuple(points), start
@@ -129,6 +128,24 @@ class HandKinematics:
         return points, jacobian
 
 
+def _knuckles(model: mujoco.MjModel, distal_bodies: list[int], root: int) -> np.ndarray:
+    """Third distinct joint centre from each fingertip upwards, in the root body's frame at q = 0 [m]."""
+    import mujoco
+
+    data = mujoco.MjData(model)
+    data.qpos[:] = 0.0
+    mujoco.mj_kinematics(model, data)
+    found = []
+    for body in distal_bodies:
+        centres = [data.xpos[body]]
+        while len(centres) < 3 and int(model.body_parentid[body]) != root:
+            body = int(model.body_parentid[body])
+            if np.linalg.norm(data.xpos[body] - centres[-1]) > 1e-3:  # two bodies may share one joint centre
+                centres.append(data.xpos[body])
+        found.append(centres[-1])
+    return (np.array(found) - data.xpos[root]) @ data.xmat[root].reshape(3, 3)
+
+
 def _segment(model: mujoco.MjModel, robot: Robot, body: int, order: list[int]) -> _Segment:
     import mujoco
 
@@ -141,9 +158,7 @@ def _segment(model: mujoco.MjModel, robot: Robot, body: int, order: list[int]) -
         slides = kind == mujoco.mjtJoint.mjJNT_SLIDE
         reference = float(model.qpos0[model.jnt_qposadr[index]])
         column = robot.joints.index(name)
-        joints.append(
-            (column, model.jnt_axis[index].copy(), model.jnt_pos[index].copy(), slides, reference)
-        )
+        joints.append((column, model.jnt_axis[index].copy(), model.jnt_pos[index].copy(), slides, reference))
     parent = int(model.body_parentid[body])
     return _Segment(
         parent=order.index(parent) if parent in order else -1,

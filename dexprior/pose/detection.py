@@ -1,17 +1,15 @@
 """Hand landmarks in a video, by MediaPipe's two networks run with `ai-edge-litert` (no MediaPipe needed).
 
-A palm detector looks at the whole frame once; after that the landmarks of the last frame say where to crop for
-the next one, and the detector runs again only when the hand is lost. Both networks see an upright hand: the crop
-is rotated. Zhang et al. 2020, "MediaPipe Hands: On-device Real-time Hand Tracking"; the constants are those of
-MediaPipe's graphs (`modules/palm_detection`, `modules/hand_landmark`, Apache-2.0).
+A palm detector looks at the whole frame once; after that the landmarks of the last frame say where to crop
+for the next one, and the detector runs again only when the hand is lost. Both networks see an upright hand:
+the crop is rotated. Zhang et al. 2020, "MediaPipe Hands: On-device Real-time Hand Tracking"; the constants
+are those of MediaPipe's graphs (`modules/palm_detection`, `modules/hand_landmark`, Apache-2.0).
 """
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float, UInt8
@@ -150,7 +148,7 @@ def _upright(start: np.ndarray, end: np.ndarray) -> float:
 
 
 def _around(points: np.ndarray, angle: float, scale: float, shift: float) -> _Crop:
-    """The crop at an angle around points: their box, made square, scaled, and shifted up by `shift` heights."""
+    """The crop at an angle around points: their box, made square, scaled, shifted down by `shift` heights."""
     c, s = np.cos(angle), np.sin(angle)
     turn = np.array([[c, -s], [s, c]])  # image to crop axes, for row vectors
     local = points @ turn
@@ -173,10 +171,9 @@ class _Network:
     """A tflite model with one image as input."""
 
     def __init__(self, path: Path) -> None:
-        litert = extras.require("ai_edge_litert", purpose="finding hand landmarks in a video")
+        extras.require("ai_edge_litert", purpose="finding hand landmarks in a video")
         from ai_edge_litert.interpreter import Interpreter
 
-        assert litert is not None
         self.model = Interpreter(str(path), num_threads=1)
         self.model.allocate_tensors()
         self.input = self.model.get_input_details()[0]["index"]
@@ -201,7 +198,7 @@ def _read_hand(
 
 
 def _palm_anchors() -> Float[np.ndarray, "2016 2"]:
-    """Centres of the detector's anchors in fractions of its input: two on a 24 x 24 grid, six on a 12 x 12 one."""
+    """Centres of the detector's anchors [fraction]: two in each of 24 x 24 cells, six in each of 12 x 12."""
     grids = []
     for cells, count in ((24, 2), (12, 6)):
         row, column = np.meshgrid(np.arange(cells), np.arange(cells), indexing="ij")

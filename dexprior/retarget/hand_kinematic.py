@@ -84,7 +84,8 @@ def retarget_hand(
 ) -> HandRetargeting:
     """Joint positions of a robot hand that does what a human hand does.
 
-    Frames are taken as evenly spaced in time. The robot's wrist goes where the human's is.
+    Frames are taken as evenly spaced in time. The robot's wrist goes where the human's is; if the fingers touch
+    something, it is moved by one constant in the wrist's frame, so that fingers of another length reach it.
 
     Args:
         hand: the human hand.
@@ -112,37 +113,61 @@ def retarget_hand(
     points, _ = kinematics.forward(q)
     tip_error, pinch_error = problem.errors(points)
     feasible = (
-        hand.valid & (tip_error.max(axis=1) <= config.tolerance) & (pinch_error.max(axis=1) <= config.pinch_tolerance)
+        hand.valid
+        & (tip_error.max(axis=1) <= config.tolerance)
+        & (pinch_error.max(axis=1) <= config.pinch_tolerance)
     )
     R = matrix_from_quat(hand.wrist_pose[:, 3:])
-    tips = np.einsum("tij,tkj->tki", R, points[:, list(kinematics.tips)]) + hand.wrist_pose[:, None, :3]
+    local_tips = points[:, list(kinematics.tips)]
+    wrist_pose = hand.wrist_pose.copy()
+    wrist_pose[:, :3] += R @ _reach_offset(hand, robot, local_tips)
+    tips = np.einsum("tij,tkj->tki", R, local_tips) + wrist_pose[:, None, :3]
     trajectory = JointTrajectory(
         robot=robot.name,
         model_hash=model_hash(model),
         names=robot.joints,
         t=hand.t,
         q=q,
-        ee_pose=hand.wrist_pose,
+        ee_pose=wrist_pose,
         feasible=feasible,
     )
     return HandRetargeting(trajectory, object, tips, tip_error, pinch_error)
 
 
+def _reach_offset(hand: HandTrajectory, robot: Robot, tips: Float[np.ndarray, "time finger 3"]) -> np.ndarray:
+    """Mean vector from the robot's touching fingertips to the human's, wrist frame [m]; zero without contact."""
+    contact = hand.contact[:, [FINGERS.index(f) for f in robot.fingers]]
+    if contact.sum() < 1e-6:
+        return np.zeros(3)
+    human = human_vectors(hand, robot.fingers)[0]
+    return np.einsum("tf,tfi->i", contact, human - tips) / contact.sum()
+
+
 def human_vectors(
     hand: HandTrajectory, fingers: tuple[str, ...]
 ) -> tuple[
-    Float[np.ndarray, "time finger 3"], Float[np.ndarray, "time finger 3"], Float[np.ndarray, "finger 3"], Float[np.ndarray, " finger"]
+    Float[np.ndarray, "time finger 3"],
+    Float[np.ndarray, "time finger 3"],
+    Float[np.ndarray, "finger 3"],
+    Float[np.ndarray, " finger"],
 ]:
-    """Fingertips, last joints, first joints (medians) in the wrist frame, and finger lengths [m]."""
+    """Fingertips, last joints, first joints (medians) in the wrist frame, and reaches of the open fingers [m].
+
+    Estimated fingers are never quite straight, and a robot's that took the sum of the bones for the reach would
+    bend its elbows to make up for it. So the reach is the longest distance seen, unless the hand never opens.
+    """
     R = matrix_from_quat(hand.wrist_pose[:, 3:])
     local = np.einsum("tji,tkj->tki", R, hand.joints - hand.wrist_pose[:, None, :3])
     chains = np.array([[1 + 4 * FINGERS.index(f) + k for k in range(4)] for f in fingers])
     bones = np.linalg.norm(np.diff(local[:, chains], axis=2), axis=-1)
+    open_reach = np.percentile(
+        np.linalg.norm(local[:, chains[:, 3]] - local[:, chains[:, 0]], axis=-1), 98, axis=0
+    )
     return (
         local[:, chains[:, 3]],
         local[:, chains[:, 2]],
         np.median(local[:, chains[:, 0]], axis=0),
-        np.median(bones.sum(axis=-1), axis=0),
+        np.maximum(open_reach, 0.93 * np.median(bones.sum(axis=-1), axis=0)),
     )
 
 
@@ -164,7 +189,9 @@ class _Problem:
     upper: Float[np.ndarray, " joint"]
 
     @classmethod
-    def of(cls, hand: HandTrajectory, robot: Robot, kinematics: HandKinematics, config: HandRetargetConfig) -> _Problem:
+    def of(
+        cls, hand: HandTrajectory, robot: Robot, kinematics: HandKinematics, config: HandRetargetConfig
+    ) -> _Problem:
         fingers = robot.fingers
         thumb = fingers.index("thumb")
         lower, upper = kinematics.lower.copy(), kinematics.upper.copy()
@@ -189,7 +216,9 @@ class _Problem:
         gap += mean_scale * np.clip(distance - far, 0, None)
         contact = hand.contact[:, [FINGERS.index(f) for f in fingers]]
         holding = contact * contact[:, thumb : thumb + 1]
-        width = np.clip(distance - config.touch_distance, 0, None) + touching  # pads apart by the object's width
+        width = (
+            np.clip(distance - config.touch_distance, 0, None) + touching
+        )  # pads apart by the object's width
         gap = (1 - holding) * gap + holding * width
         weight = config.far_weight + config.pinch_weight * np.maximum(near, holding)
         weight[:, thumb] = 0.0
@@ -261,7 +290,9 @@ class _Problem:
 
     def _cost(self, q: np.ndarray, value: np.ndarray, config: HandRetargetConfig) -> float:
         return float(
-            (value**2).sum() + config.smoothness * _roughness(q)[0] + config.posture * ((q - self.rest) ** 2).sum()
+            (value**2).sum()
+            + config.smoothness * _roughness(q)[0]
+            + config.posture * ((q - self.rest) ** 2).sum()
         )
 
 
@@ -293,8 +324,8 @@ def _second_difference_bands(n: int) -> Float[np.ndarray, "3 time"]:
 def _solve_banded(blocks: np.ndarray, couplings: np.ndarray, rhs: np.ndarray, free: np.ndarray) -> np.ndarray:
     """Solve (blocks + couplings) x = rhs for the free entries; the others stay zero.
 
-    `blocks` (time, joint, joint) couple the joints of a frame, `couplings` (3, time) a joint with itself one and
-    two frames later: lower bands up to 2 x joint of one symmetric matrix.
+    `blocks` (time, joint, joint) couple the joints of a frame, `couplings` (3, time) a joint with itself one
+    and two frames later: lower bands up to 2 x joint of one symmetric matrix.
     """
     from scipy.linalg import solveh_banded
 
@@ -312,5 +343,7 @@ def _solve_banded(blocks: np.ndarray, couplings: np.ndarray, rhs: np.ndarray, fr
         if size > 0:
             flat[below, :size] *= unfixed[:size] * unfixed[below:]
     flat[0] += 1 - unfixed
-    solution = solveh_banded(flat, rhs.reshape(-1) * unfixed, lower=True, overwrite_ab=True, check_finite=False)
+    solution = solveh_banded(
+        flat, rhs.reshape(-1) * unfixed, lower=True, overwrite_ab=True, check_finite=False
+    )
     return solution.reshape(n, joints)

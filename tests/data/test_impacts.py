@@ -77,7 +77,7 @@ def published(tmp_path):
     return write
 
 
-# --- geometry and simulation ------------------------------------------------------------------------------------
+# --- geometry and simulation --------------------------------------------------------------------------------
 
 
 def test_the_contact_point_is_the_lowest_point_of_the_ellipse():
@@ -167,7 +167,7 @@ def test_kinetic_energy_is_the_metric_of_the_geometry():
     np.testing.assert_allclose(kinetic_energy(impacts.pre, impacts.mass, impacts.inertia), expected)
 
 
-# --- the measured file ------------------------------------------------------------------------------------------
+# --- the measured file --------------------------------------------------------------------------------------
 
 
 def test_the_loader_mirrors_once_and_drops_flagged_rows(published):

@@ -1,0 +1,200 @@
+"""Sampling: a diffusers pipeline that denoises motion and video together."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from dexprior.artifacts import make_header, write_json
+from dexprior.data.demonstrations import contact_schedule
+from dexprior.data.stacks import resized_camera
+from dexprior.errors import ArtifactError, BadInput
+from dexprior.hands.skeleton import forward
+from dexprior.prior.conditioning import condition_tensors
+from dexprior.prior.denoiser import LOW, JointDenoiser
+from dexprior.prior.motion import decode_motion
+from dexprior.types import HandTrajectory, ObjectTrajectory, PriorCondition, VideoSample
+
+__all__ = ["HandObjectPipeline", "load_prior", "save_prior"]
+
+SCHEMA = "dexprior.prior/1"
+
+
+class HandObjectPipeline(DiffusionPipeline):
+    """Samples hand-object clips.
+
+    The motion takes `motion_steps` Euler steps of the flow; the video follows `lag` steps behind and takes
+    `video_steps`. While both are under way each sees the other.
+    """
+
+    def __init__(
+        self,
+        denoiser: JointDenoiser,
+        motion_scheduler: FlowMatchEulerDiscreteScheduler,
+        video_scheduler: FlowMatchEulerDiscreteScheduler,
+    ) -> None:
+        super().__init__()
+        self.register_modules(
+            denoiser=denoiser, motion_scheduler=motion_scheduler, video_scheduler=video_scheduler
+        )
+
+    @classmethod
+    def fresh(cls, denoiser: JointDenoiser) -> HandObjectPipeline:
+        """A pipeline with default schedulers."""
+        return cls(denoiser, FlowMatchEulerDiscreteScheduler(), FlowMatchEulerDiscreteScheduler())
+
+    @torch.no_grad()
+    def __call__(
+        self,
+        conditions: list[PriorCondition],
+        *,
+        seed: int = 0,
+        fps: float = 24.0,
+        motion_steps: int = 12,
+        video_steps: int = 3,
+        overlap: int = 1,
+        provenance: dict[str, Any] | None = None,
+    ) -> list[VideoSample]:
+        """One sample for each condition.
+
+        Args:
+            conditions: what to sample for; repeat one to get several samples of it.
+            seed: sample k depends on (seed, k) only, not on how many are drawn together.
+            fps: of the clips that the prior was trained on.
+            motion_steps, video_steps: Euler steps of each stream.
+            overlap: how many of the motion's last steps the video already follows.
+
+        Raises:
+            BadInput: no condition, or an overlap that exceeds either stream.
+        """
+        if not conditions:
+            raise BadInput("nothing to sample: the list of conditions is empty")
+        if not 0 <= overlap <= min(motion_steps, video_steps):
+            raise BadInput(f"overlap = {overlap}: must lie in 0..{min(motion_steps, video_steps)}")
+        net = self.denoiser
+        frames, size = net.config.frames, net.config.size
+        condition = {k: v.to(self.device) for k, v in condition_tensors(conditions).items()}
+        motion = self._noise(len(conditions), (frames, net.motion_mean.shape[0]), seed, 0)
+        video = self._noise(len(conditions), (frames, 3, size, size), seed, 1)
+        for scheduler, steps in ((self.motion_scheduler, motion_steps), (self.video_scheduler, video_steps)):
+            scheduler.set_timesteps(sigmas=np.linspace(1.0, 1.0 / steps, steps), device=self.device)
+        first_video = motion_steps - overlap
+        clean_motion = motion
+        for k in self.progress_bar(range(first_video + video_steps)):
+            v = min(max(k - first_video, 0), video_steps)
+            if k < motion_steps:
+                sigma = self.motion_scheduler.sigmas[k].expand(len(conditions)).to(motion)
+                video_sigma = self.video_scheduler.sigmas[v].expand(len(conditions)).to(motion)
+                low = torch.nn.functional.avg_pool2d(video.flatten(0, 1), LOW).unflatten(0, video.shape[:2])
+                clean_motion = net.denoise_motion(motion, sigma, low, video_sigma, condition)
+                velocity = (motion - clean_motion) / sigma[:, None, None]
+                motion = self.motion_scheduler.step(velocity, self.motion_scheduler.timesteps[k], motion)[0]
+            if k >= first_video:
+                sigma = self.video_scheduler.sigmas[v].expand(len(conditions)).to(video)
+                clean = torch.cat(
+                    [
+                        net.denoise_video(
+                            video[i : i + 4], sigma[i : i + 4], clean_motion[i : i + 4],
+                            {name: value[i : i + 4] for name, value in condition.items()},
+                        )
+                        for i in range(0, len(conditions), 4)
+                    ]
+                )  # fmt: skip
+                velocity = (video - clean) / sigma[:, None, None, None, None]
+                video = self.video_scheduler.step(velocity, self.video_scheduler.timesteps[v], video)[0]
+        pixels = ((video.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 1, 3, 4, 2).cpu().numpy()
+        physical = net.physical(motion).double().cpu().numpy()
+        origin = {"source": "prior", "seed": seed, **(provenance or {})}
+        return [
+            _sample(c, m, p, fps, size, {**origin, "index": k})
+            for k, (c, m, p) in enumerate(zip(conditions, physical, pixels))
+        ]
+
+    def _noise(self, n: int, shape: tuple[int, ...], seed: int, stream: int) -> Tensor:
+        rows = []
+        for k in range(n):
+            entropy = int(np.random.default_rng([seed, stream, k]).integers(2**62))
+            rows.append(torch.randn(shape, generator=torch.Generator().manual_seed(entropy)))
+        return torch.stack(rows).to(self.device)
+
+
+def save_prior(denoiser: JointDenoiser, folder: Path, *, seed: int, fps: float, extra: dict[str, Any]) -> Path:
+    """Write a checkpoint: diffusers' own folder layout (safetensors and JSON) and a dexprior header."""
+    pipeline = HandObjectPipeline.fresh(denoiser)
+    denoiser.save_pretrained(folder / "denoiser", safe_serialization=True)
+    pipeline.motion_scheduler.save_pretrained(folder / "motion_scheduler")
+    pipeline.video_scheduler.save_pretrained(folder / "video_scheduler")
+    header = make_header(SCHEMA, producer="prior.training", seed=seed, config=dict(denoiser.config))
+    return write_json(folder / "dexprior.json", {"header": asdict(header), "fps": fps, **extra})
+
+
+def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
+    """Read a checkpoint: (pipeline, what `save_prior` noted).
+
+    Raises:
+        ArtifactError: missing, damaged, or of another schema.
+    """
+    folder = Path(folder)
+    note = folder / "dexprior.json"
+    if not note.is_file():
+        raise ArtifactError(f"{folder} holds no prior checkpoint; train one: dexprior train-prior")
+    try:
+        info = json.loads(note.read_text())
+        schema = info["header"]["schema"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtifactError(f"{note} is damaged: {error!r}") from None
+    if schema != SCHEMA:
+        raise ArtifactError(f"{folder} holds {schema!r}, this version reads {SCHEMA!r}: train the prior again")
+    try:
+        denoiser = JointDenoiser.from_pretrained(folder / "denoiser", low_cpu_mem_usage=False).eval()
+        schedulers = [
+            FlowMatchEulerDiscreteScheduler.from_pretrained(folder / f"{name}_scheduler")
+            for name in ("motion", "video")
+        ]
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ArtifactError(f"{folder} is not a complete prior checkpoint: {error}") from None
+    return HandObjectPipeline(denoiser, *schedulers), info
+
+
+def _sample(
+    condition: PriorCondition,
+    motion: Float[np.ndarray, "time 73"],
+    frames: UInt8[np.ndarray, "time size size 3"],
+    fps: float,
+    size: int,
+    provenance: dict[str, Any],
+) -> VideoSample:
+    parts = decode_motion(motion)
+    n = len(frames)
+    t = np.arange(n) / fps
+    hand = HandTrajectory(
+        t=t,
+        side=condition.start.side,
+        wrist_pose=parts["wrist_pose"],
+        finger_pose=parts["finger_pose"],
+        betas=condition.start.betas,
+        joints=forward(parts["wrist_pose"], parts["finger_pose"]),
+        contact=parts["contact"],
+        force=parts["force"],
+        valid=np.ones(n, dtype=bool),
+        sigma=np.full((n, 21), 0.005),
+        scale_known=True,
+    )
+    nut = ObjectTrajectory(object="nut", t=t, pose=parts["object_pose"], valid=np.ones(n, dtype=bool))
+    return VideoSample(
+        frames=frames,
+        fps=fps,
+        camera=resized_camera(condition.camera, size),
+        hand=hand,
+        object=nut,
+        contact=contact_schedule(hand, nut),
+        provenance=provenance,
+    )

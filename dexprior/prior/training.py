@@ -1,0 +1,281 @@
+"""Training of the joint denoiser with accelerate: flow matching on motion and video, each at its own noise level."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float, UInt8
+from torch import Tensor
+
+from dexprior.artifacts import load_training_state, save_training_state
+from dexprior.config import Ge, Gt, Le, config
+from dexprior.data.stacks import Stack, resized_camera
+from dexprior.prior.conditioning import condition_tensors
+from dexprior.prior.denoiser import LOW, JointDenoiser
+from dexprior.prior.maps import project
+from dexprior.prior.motion import CONTACT, OBJECT, WRIST, encode_motion, joints_of, standardise
+
+__all__ = ["PriorConfig", "PriorData", "train_prior"]
+
+
+@config
+class PriorConfig:
+    """The denoiser and its training."""
+
+    size: Annotated[int, Ge(16)] = 48
+    """Width and height of sampled frames [px]; a multiple of 8 that divides the demonstrations' size."""
+    width: Annotated[int, Ge(16)] = 128
+    """Width of the motion transformer."""
+    layers: Annotated[int, Ge(1)] = 4
+    """Layers of the motion transformer."""
+    heads: Annotated[int, Ge(1)] = 4
+    """Attention heads of the motion transformer."""
+    channels: Annotated[int, Ge(10)] = 40
+    """Channels of the video stage at half resolution; a multiple of 10."""
+    patch: Annotated[int, Ge(1)] = 3
+    """Frames in one motion token."""
+    steps: Annotated[int, Ge(1)] = 700
+    """Optimisation steps; each updates the motion stage."""
+    batch: Annotated[int, Ge(1)] = 48
+    """Clips in a motion step."""
+    video_every: Annotated[int, Ge(1)] = 2
+    """The video stage is updated in every n-th step."""
+    video_clips: Annotated[int, Ge(1)] = 4
+    """Clips in a video step."""
+    video_window: Annotated[int, Ge(2)] = 8
+    """Consecutive frames of each clip in a video step."""
+    learning_rate: Annotated[float, Gt(0)] = 1.5e-3
+    """Peak of the one-cycle schedule."""
+    weight_decay: Annotated[float, Ge(0)] = 0.01
+    """AdamW's."""
+    blind: Annotated[float, Ge(0), Le(1)] = 0.7
+    """Share of motion examples that see pure noise for video: at sampling, motion leads."""
+    holdout: Annotated[float, Ge(0), Le(0.9)] = 0.1
+    """Share of clips kept for evaluation."""
+    precision: Literal["no", "bf16", "fp16"] = "no"
+    """Mixed precision of accelerate."""
+    checkpoint_every: Annotated[int, Ge(1)] = 100
+    """Steps between checkpoints."""
+
+
+class PriorData:
+    """Training tensors of a stack of clips."""
+
+    def __init__(self, stack: Stack, size: int) -> None:
+        self.frames: UInt8[np.ndarray, "clip time size size 3"] = stack.frames
+        self.motion = torch.from_numpy(encode_motion(stack).astype(np.float32))
+        self.condition = condition_tensors(stack.conditions)
+        self.size = size
+        low = stack.frames.reshape(*stack.frames.shape[:2], size // LOW, LOW, size // LOW, LOW, 3).mean(axis=(3, 5))
+        self.low = torch.from_numpy((low / 127.5 - 1).astype(np.float32)).permute(0, 1, 4, 2, 3).contiguous()
+
+    def __len__(self) -> int:
+        return len(self.frames)
+
+    def video(self, clips: np.ndarray, starts: np.ndarray, window: int) -> Float[Tensor, "batch window 3 size size"]:
+        """Windows of frames in [-1, 1]."""
+        frames = np.stack([self.frames[c, s : s + window] for c, s in zip(clips, starts)])
+        return torch.from_numpy(frames).float().div_(127.5).sub_(1).permute(0, 1, 4, 2, 3)
+
+    def conditions(self, clips: np.ndarray) -> dict[str, Tensor]:
+        """Conditions of some clips."""
+        return {name: value[clips] for name, value in self.condition.items()}
+
+
+def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -> JointDenoiser:
+    """Train, or go on training from `folder/state.safetensors`.
+
+    Random numbers of a step depend on (seed, step) alone, so a resumed run equals an uninterrupted one.
+
+    Args:
+        stack: clips with frames of `config.size` pixels.
+        folder: for checkpoints, TensorBoard logs and, by accelerate, every rank's share of the work.
+    """
+    from accelerate import Accelerator
+    from accelerate.utils import set_seed
+    from torch.utils.tensorboard import SummaryWriter
+    from tqdm import tqdm
+
+    accelerator = Accelerator(mixed_precision=config.precision)
+    set_seed(seed)
+    data = PriorData(stack, config.size)
+    model = JointDenoiser(
+        frames=data.motion.shape[1], size=config.size, width=config.width, layers=config.layers,
+        heads=config.heads, patch=config.patch, channels=config.channels,
+    )  # fmt: skip
+    mean, spread = standardise(data.motion.numpy())
+    model.motion_mean.copy_(torch.from_numpy(mean))
+    model.motion_std.copy_(torch.from_numpy(spread))
+    model.motion.condition.fit(data.condition["cloud"])
+    optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    state_file = folder / "state.safetensors"
+    step, history = 0, []
+    if state_file.exists():
+        progress, _ = load_training_state(
+            state_file, modules={"model": model}, optimizers={"adamw": optimizer}, config=config
+        )
+        step, history = progress["step"], progress["history"]
+    losses = _Losses(model)
+    wrapped, optimizer = accelerator.prepare(losses, optimizer)
+    wrapped.train()
+    writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step) if accelerator.is_main_process else None
+    bar = tqdm(
+        total=config.steps, initial=step, desc="train prior", unit="step", disable=not accelerator.is_main_process
+    )
+    while step < config.steps:
+        rate = _one_cycle(step, config.steps) * config.learning_rate
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        batch = _draw(data, config, seed, step, accelerator.process_index)
+        batch = {k: _move(v, accelerator.device) for k, v in batch.items()}
+        with accelerator.autocast():
+            terms = wrapped(**batch)
+        total = sum(terms.values())
+        optimizer.zero_grad(set_to_none=True)
+        accelerator.backward(total)
+        accelerator.clip_grad_norm_(wrapped.parameters(), 1.0)
+        optimizer.step()
+        step += 1
+        row = {name: float(value.detach()) for name, value in terms.items()}
+        history.append({"step": step, **row})
+        if accelerator.is_main_process:
+            assert writer is not None
+            for name, value in row.items():
+                writer.add_scalar(f"loss/{name}", value, step)
+            bar.update()
+            if step % 20 == 0:
+                bar.set_postfix({k: f"{v:.3f}" for k, v in row.items()})
+            if step % config.checkpoint_every == 0 or step == config.steps:
+                save_training_state(
+                    state_file,
+                    modules={"model": model},
+                    optimizers={"adamw": getattr(optimizer, "optimizer", optimizer)},
+                    progress={"step": step, "history": history},
+                    config=config,
+                )
+    bar.close()
+    if writer is not None:
+        writer.close()
+    accelerator.wait_for_everyone()
+    return accelerator.unwrap_model(wrapped).model.eval()
+
+
+class _Losses(torch.nn.Module):
+    """Both stages' losses in one forward call, so that accelerate's wrappers see every parameter's use."""
+
+    def __init__(self, model: JointDenoiser) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(
+        self,
+        motion: Float[Tensor, "batch time 73"],
+        motion_noise: Float[Tensor, "batch time 73"],
+        sigma: Float[Tensor, " batch"],
+        low: Float[Tensor, "batch time 3 low low"],
+        low_noise: Float[Tensor, "batch time 3 low low"],
+        video_sigma: Float[Tensor, " batch"],
+        condition: dict[str, Tensor],
+        video: dict[str, Any] | None,
+    ) -> dict[str, Tensor]:
+        """Loss terms, all of order one."""
+        model = self.model
+        clean = model.standard(motion)
+        s, v = sigma[:, None, None], video_sigma[:, None, None, None, None]
+        noisy = (1 - s) * clean + s * motion_noise
+        seen = (1 - v) * low + v * low_noise / LOW  # averaging LOW x LOW pixels divides the noise by LOW
+        predicted = model.denoise_motion(noisy, sigma, seen, video_sigma, condition)
+        weight = torch.ones_like(clean[0, 0])
+        weight[WRIST], weight[OBJECT], weight[CONTACT] = 4.0, 4.0, 2.0
+        error = (predicted - clean).square()
+        velocity = (predicted.diff(dim=1) - clean.diff(dim=1)).square()
+        joints = joints_of(model.physical(predicted).float()) - joints_of(motion.float())
+        terms = {
+            "motion": (weight * error).mean() + 0.5 * (weight * velocity).mean(),
+            "joints": (joints / 0.05).square().mean(),
+        }
+        if video is not None:
+            sv = video["sigma"][:, None, None, None, None]
+            noisy_video = (1 - sv) * video["clean"] + sv * video["noise"]
+            window = model.standard(video["motion"])
+            predicted_video = model.denoise_video(
+                noisy_video, video["sigma"], window, video["condition"], model.standard(video["start"])
+            )
+            terms["video"] = (video["weight"] * (predicted_video - video["clean"]).abs()).mean()
+        return terms
+
+
+def _draw(data: PriorData, config: PriorConfig, seed: int, step: int, rank: int) -> dict[str, Any]:
+    """The batch of one step and rank, a function of (seed, step, rank)."""
+    rng = np.random.default_rng([seed, step, rank])
+    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    clips = rng.integers(len(data), size=config.batch)
+    motion, low = data.motion[clips], data.low[clips]
+    blind = torch.rand(config.batch, generator=generator) < config.blind
+    batch: dict[str, Any] = {
+        "motion": motion,
+        "motion_noise": torch.randn(motion.shape, generator=generator),
+        "sigma": torch.rand(config.batch, generator=generator).clamp(min=1e-3),
+        "low": low,
+        "low_noise": torch.randn(low.shape, generator=generator),
+        "video_sigma": torch.where(blind, 1.0, torch.rand(config.batch, generator=generator)),
+        "condition": data.conditions(clips),
+        "video": None,
+    }
+    if step % config.video_every == 0:
+        chosen = rng.integers(len(data), size=config.video_clips)
+        starts = rng.integers(data.motion.shape[1] - config.video_window + 1, size=config.video_clips)
+        clean = data.video(chosen, starts, config.video_window)
+        window = torch.stack([data.motion[c, s : s + config.video_window] for c, s in zip(chosen, starts)])
+        # the video stage meets imperfect motion when sampling: blur its control a little
+        jitter = 0.003 * torch.randn(len(chosen), 1, 3, generator=generator)
+        window = window.clone()
+        window[..., WRIST] += jitter
+        condition = data.conditions(chosen)
+        batch["video"] = {
+            "clean": clean,
+            "noise": torch.randn(clean.shape, generator=generator),
+            "sigma": torch.rand(len(chosen), generator=generator).clamp(min=1e-3),
+            "motion": window,
+            "start": data.motion[chosen, 0],
+            "condition": condition,
+            "weight": _foreground(window, condition, data.size),
+        }
+    return batch
+
+
+def _foreground(
+    motion: Float[Tensor, "batch time 73"], condition: dict[str, Tensor], size: int
+) -> Float[Tensor, "batch time 1 size size"]:
+    """Pixels near hand and object count more; the table is most of the picture and easy."""
+    pixels = project(condition["camera"], torch.cat([joints_of(motion), motion[..., None, OBJECT]], dim=2))
+    grid = (torch.arange(size) + 0.5) / size
+    gauss = torch.exp(-0.5 * ((grid - pixels[..., None]) / 0.06) ** 2)
+    near = (gauss[..., 1, :].transpose(-1, -2) @ gauss[..., 0, :]).clamp(max=1.0)
+    return (1.0 + 5.0 * near)[:, :, None]
+
+
+def _one_cycle(step: int, steps: int) -> float:
+    """Linear warm-up over a twentieth, then a cosine to a fiftieth."""
+    warm = max(steps // 20, 1)
+    if step < warm:
+        return (step + 1) / warm
+    u = (step - warm) / max(steps - warm, 1)
+    return float(0.02 + 0.98 * 0.5 * (1 + np.cos(np.pi * u)))
+
+
+def _move(value: Any, device: torch.device) -> Any:
+    if isinstance(value, dict):
+        return {k: _move(v, device) for k, v in value.items()}
+    return value.to(device) if isinstance(value, Tensor) else value
+
+
+def prior_stack(stack: Stack, size: int) -> Stack:
+    """The stack with cameras that fit frames of `size` pixels."""
+    from dataclasses import replace
+
+    conditions = [replace(c, camera=resized_camera(c.camera, size)) for c in stack.conditions]
+    return replace(stack, conditions=conditions)

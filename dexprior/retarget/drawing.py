@@ -1,0 +1,368 @@
+"""Pictures of a retargeting: the clip, the human's landmarks, and the robot hand beside each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from dexprior.errors import BadInput, NoGraphics, UnknownName
+from dexprior.geometry.transforms import invert_pose, look_at, pose_multiply
+from dexprior.hands.catalog import Robot, model_hash
+from dexprior.hands.skeleton import BONES
+from dexprior.types import HandTrajectory, JointTrajectory, ObjectTrajectory
+
+if TYPE_CHECKING:
+    import mujoco
+
+__all__ = ["View", "beside", "draw_landmarks", "draw_retargeting", "draw_robot", "draw_skeleton", "view_of"]
+
+Frames = UInt8[np.ndarray, "time height width 3"]
+Shape = Literal["box", "ellipsoid"]
+
+_COLOURS = (
+    (230, 126, 34),
+    (46, 134, 222),
+    (16, 172, 132),
+    (192, 57, 133),
+    (240, 190, 20),
+)  # thumb ... little
+_PAPER = 244  # grey of the background
+
+
+@dataclass(frozen=True)
+class View:
+    """From where a scene is seen."""
+
+    target: tuple[float, float, float]
+    """Point in the middle of the picture, base frame [m]."""
+    azimuth: float = 180.0
+    """Direction of sight about z [degree]: 180 looks along -x, as a viewer on the +x axis does."""
+    elevation: float = -10.0
+    """Below the horizon when negative [degree]."""
+    distance: float = 0.45
+    """[m]"""
+
+    def T_base_cam(self) -> Float[np.ndarray, "4 4"]:
+        """Camera pose: x right, y down, z forward."""
+        a, e = np.deg2rad(self.azimuth), np.deg2rad(self.elevation)
+        sight = np.array([np.cos(e) * np.cos(a), np.cos(e) * np.sin(a), np.sin(e)])
+        return look_at(np.array(self.target) - self.distance * sight, np.array(self.target))
+
+
+_FOVY = 40.0  # [degree]
+
+
+def view_of(
+    hand: HandTrajectory,
+    object: ObjectTrajectory | None = None,
+    *,
+    azimuth: float = 180.0,
+    elevation: float = -10.0,
+) -> View:
+    """A view that keeps the whole motion in the picture."""
+    points = hand.joints.reshape(-1, 3)
+    if object is not None:
+        points = np.concatenate([points, object.pose[:, :3]])
+    low, high = points.min(axis=0), points.max(axis=0)
+    x, y, z = middle = (low + high) / 2
+    radius = float(np.linalg.norm(points - middle, axis=1).max()) + 0.03
+    distance = radius / np.sin(np.deg2rad(_FOVY / 2))
+    return View((float(x), float(y), float(z)), azimuth, elevation, float(distance))
+
+
+def draw_robot(
+    trajectory: JointTrajectory,
+    robot: Robot,
+    view: View,
+    *,
+    object: ObjectTrajectory | None = None,
+    object_shape: Shape = "ellipsoid",
+    object_size: tuple[float, float, float] = (0.03, 0.03, 0.05),
+    floor: float | None = None,
+    size: tuple[int, int] = (256, 320),
+    every: int = 1,
+) -> Frames:
+    """Render a robot hand, and an object as a plain shape.
+
+    Args:
+        trajectory: of this robot.
+        robot: its catalog entry.
+        view: see `view_of`.
+        object: drawn at its pose.
+        object_shape: box or ellipsoid.
+        object_size: half extents [m].
+        floor: height of a table to draw [m].
+        size: (height, width).
+        every: draw every n-th frame.
+
+    Raises:
+        BadInput: the trajectory is another robot's, or another version's of it.
+        NoGraphics: this machine cannot render.
+    """
+    import mujoco
+
+    if trajectory.robot != robot.name or trajectory.model_hash != model_hash(robot.compile()):
+        raise BadInput(
+            f"the trajectory is of {trajectory.robot!r} (model {trajectory.model_hash}), not of this "
+            f"{robot.name!r}: retarget again"
+        )
+    spec = _scene(robot, size)
+    if object is not None:
+        _add_object(spec, object_shape, object_size)
+    if floor is not None:
+        _add_table(spec, (trajectory if object is None else object), floor)
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    address = [int(model.joint(name).qposadr[0]) for name in trajectory.names]
+    base = int(model.body(robot.base).mocapid[0])
+    thing = int(model.body("drawn_object").mocapid[0]) if object is not None else -1
+    data.mocap_pos[base], data.mocap_quat[base] = 0.0, [1.0, 0.0, 0.0, 0.0]
+    data.qpos[address] = trajectory.q[0]
+    mujoco.mj_kinematics(model, data)
+    T_base_tool = _site_pose(data, model.site(robot.tool).id)
+    root_pose = pose_multiply(trajectory.ee_pose, invert_pose(T_base_tool))
+
+    camera = mujoco.MjvCamera()
+    camera.lookat[:] = view.target
+    camera.azimuth, camera.elevation, camera.distance = view.azimuth, view.elevation, view.distance
+    options = mujoco.MjvOption()
+    options.geomgroup[:] = [1, 1, 1, 0, 0, 0]
+    options.sitegroup[:] = 0
+    renderer = _renderer(model, size)
+    frames = np.empty((len(range(0, len(trajectory), every)), *size, 3), dtype=np.uint8)
+    try:
+        for k, source in enumerate(range(0, len(trajectory), every)):
+            data.qpos[address] = trajectory.q[source]
+            data.mocap_pos[base], data.mocap_quat[base] = root_pose[source, :3], root_pose[source, 3:]
+            if object is not None:
+                data.mocap_pos[thing] = object.pose[source, :3]
+                data.mocap_quat[thing] = object.pose[source, 3:]
+            mujoco.mj_forward(model, data)
+            renderer.update_scene(data, camera, options)
+            frames[k] = renderer.render()
+    finally:
+        renderer.close()
+    return frames
+
+
+def _scene(robot: Robot, size: tuple[int, int]) -> mujoco.MjSpec:
+    import mujoco
+
+    spec = robot.build()
+    spec.body(robot.base).mocap = True  # it follows the wrist, whatever gravity says
+    for texture in [t for t in spec.textures if t.type == mujoco.mjtTexture.mjTEXTURE_SKYBOX]:
+        spec.delete(texture)
+    spec.worldbody.add_light(pos=[1.0, -0.6, 1.6], dir=[-0.55, 0.3, -0.8], diffuse=[0.6] * 3, castshadow=True)
+    spec.add_texture(
+        name="paper",
+        type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
+        builtin=mujoco.mjtBuiltin.mjBUILTIN_FLAT,
+        rgb1=[_PAPER / 255] * 3,
+        rgb2=[_PAPER / 255] * 3,
+        width=8,
+        height=48,
+    )
+    visual = spec.visual
+    visual.quality.shadowsize, visual.quality.offsamples = 512, 0  # the cost of software rendering
+    visual.quality.numslices, visual.quality.numstacks = 16, 10
+    visual.headlight.ambient, visual.headlight.diffuse = [0.35] * 3, [0.30] * 3
+    visual.headlight.specular = [0.05] * 3
+    visual.map.znear = 0.02
+    getattr(visual, "global").fovy = _FOVY
+    getattr(visual, "global").offheight, getattr(visual, "global").offwidth = size
+    return spec
+
+
+def _add_object(spec: mujoco.MjSpec, shape: Shape, half: tuple[float, float, float]) -> None:
+    import mujoco
+
+    kinds = {"box": mujoco.mjtGeom.mjGEOM_BOX, "ellipsoid": mujoco.mjtGeom.mjGEOM_ELLIPSOID}
+    if shape not in kinds:
+        raise UnknownName("shape", shape, kinds)
+    body = spec.worldbody.add_body(name="drawn_object", mocap=True)
+    body.add_geom(type=kinds[shape], size=half, rgba=[0.93, 0.77, 0.20, 1.0], contype=0, conaffinity=0)
+
+
+def _add_table(spec: mujoco.MjSpec, on_it: ObjectTrajectory | JointTrajectory, height: float) -> None:
+    """A slab under what moves: 15 cm wider than its track on every side, as hands come from beyond the edge."""
+    import mujoco
+
+    track = on_it.pose[:, :2] if isinstance(on_it, ObjectTrajectory) else on_it.ee_pose[:, :2]
+    low, high = track.min(axis=0) - 0.15, track.max(axis=0) + 0.15
+    spec.worldbody.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_BOX,
+        pos=[*(low + high) / 2, height - 0.01],
+        size=[*(high - low) / 2, 0.01],
+        rgba=[0.78, 0.76, 0.72, 1],
+        contype=0,
+        conaffinity=0,
+    )
+
+
+def _site_pose(data: mujoco.MjData, site: int) -> Float[np.ndarray, " 7"]:
+    import mujoco
+
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, data.site_xmat[site])
+    return np.concatenate([data.site_xpos[site], quat])
+
+
+def _renderer(model: mujoco.MjModel, size: tuple[int, int]) -> mujoco.Renderer:
+    import mujoco
+
+    try:
+        return mujoco.Renderer(model, *size)
+    except (mujoco.FatalError, ImportError, AttributeError, RuntimeError) as error:
+        # which of them depends on the GL back end that is missing
+        raise NoGraphics(
+            f"off-screen rendering failed ({error}). Set MUJOCO_GL=egl before Python starts, or MUJOCO_GL=osmesa "
+            "with the system package libosmesa6"
+        ) from None
+
+
+# --- two-dimensional panels -------------------------------------------------------------------------------
+
+
+def draw_skeleton(
+    joints: Float[np.ndarray, "time 21 3"], view: View, *, size: tuple[int, int] = (256, 256)
+) -> Frames:
+    """The 21 landmarks in perspective, as `draw_robot` would see them; one colour a finger."""
+    from PIL import Image
+
+    T = view.T_base_cam()
+    local = (joints - T[:3, 3]) @ T[:3, :3]
+    height, width = size
+    focal = 0.5 * height / np.tan(np.deg2rad(_FOVY / 2))
+    pixels = focal * local[..., :2] / local[..., 2:] + [width / 2, height / 2]
+    blank = Image.new("RGB", (width, height), (_PAPER,) * 3)
+    return np.stack([_drawn(blank.copy(), p, max(2, height // 90)) for p in pixels])
+
+
+def draw_landmarks(frames: Frames, image: Float[np.ndarray, "time 21 2"]) -> Frames:
+    """Landmarks over a clip; frames in which they are NaN stay as they are.
+
+    Args:
+        frames: RGB.
+        image: (column, row) as fractions of width and height.
+    """
+    from PIL import Image
+
+    height, width = frames.shape[1:3]
+    pixels = image * [width, height]
+    thickness = max(1, height // 150)
+    return np.stack(
+        [
+            _drawn(Image.fromarray(f), p, thickness) if np.isfinite(p).all() else f
+            for f, p in zip(frames, pixels)
+        ]
+    )
+
+
+def _drawn(picture: object, pixels: np.ndarray, thickness: int) -> np.ndarray:
+    from PIL import ImageDraw
+
+    pen = ImageDraw.Draw(picture)  # type: ignore[arg-type]
+    for a, b in BONES:
+        pen.line([*map(tuple, pixels[[a, b]])], fill=_COLOURS[(b - 1) // 4], width=thickness)
+    for k, (x, y) in enumerate(pixels):
+        r = thickness * (1.6 if k and k % 4 == 0 else 1.0)
+        pen.ellipse([x - r, y - r, x + r, y + r], fill=_COLOURS[max(k - 1, 0) // 4] if k else (40, 40, 40))
+    return np.asarray(picture)
+
+
+def beside(panels: Sequence[Frames], titles: Sequence[str] = ()) -> Frames:
+    """Panels of the same number of frames and the same height, left to right, with titles in their corners."""
+    from PIL import Image, ImageDraw
+
+    if len({p.shape[:2] for p in panels}) != 1:
+        raise BadInput(f"panels of (time, height) {[p.shape[:2] for p in panels]}: expected one for all")
+    row = np.concatenate(panels, axis=2)
+    if not titles:
+        return row
+    strip = Image.new("RGB", (row.shape[2], 18), (255, 255, 255))
+    pen = ImageDraw.Draw(strip)
+    left = 0
+    for panel, title in zip(panels, titles):
+        pen.text((left + 6, 3), title, fill=(30, 30, 30))
+        left += panel.shape[2]
+    head = np.broadcast_to(np.asarray(strip), (len(row), 18, row.shape[2], 3))
+    return np.concatenate([head, row], axis=1)
+
+
+def draw_retargeting(
+    hand: HandTrajectory,
+    trajectory: JointTrajectory,
+    robot: Robot,
+    *,
+    clip: Frames | None = None,
+    image: Float[np.ndarray, "time 21 2"] | None = None,
+    object: ObjectTrajectory | None = None,
+    object_shape: Shape = "ellipsoid",
+    object_size: tuple[float, float, float] = (0.03, 0.03, 0.05),
+    floor: float | None = None,
+    view: View | None = None,
+    height: int = 256,
+    every: int = 1,
+) -> Frames:
+    """Clip (with landmarks, where they are known), skeleton and robot beside each other.
+
+    Args:
+        hand: the human hand.
+        trajectory: the robot's motion for it.
+        robot: its catalog entry.
+        clip: the hand's frames, of any size; left out when None.
+        image: landmarks in the clip as fractions of width and height.
+        object: drawn at its pose.
+        object_shape: box or ellipsoid.
+        object_size: half extents [m].
+        floor: height of a table to draw [m].
+        view: chosen to keep everything in the picture when omitted.
+        height: of the panels [pixel]; 600 frames take 0.4 GB at 256.
+        every: draw every n-th frame.
+
+    Raises:
+        BadInput: lengths differ, or see `draw_robot`.
+        NoGraphics: this machine cannot render.
+    """
+    if len(trajectory) != len(hand) or (clip is not None and len(clip) != len(hand)):
+        raise BadInput(
+            f"{len(hand)} frames of the hand, {len(trajectory)} of the robot"
+            + ("" if clip is None else f", {len(clip)} of the clip")
+        )
+    view = view or view_of(hand, object)
+    panels, titles = [], []
+    if clip is not None:
+        shown = _scaled(clip[::every], height)
+        panels.append(shown if image is None else draw_landmarks(shown, image[::every]))
+        titles.append("clip")
+    panels.append(draw_skeleton(hand.joints[::every], view, size=(height, height)))
+    titles.append("landmarks")
+    panels.append(
+        draw_robot(
+            trajectory,
+            robot,
+            view,
+            object=object,
+            object_shape=object_shape,
+            object_size=object_size,
+            floor=floor,
+            size=(height, height),
+            every=every,
+        )
+    )
+    titles.append(robot.name)
+    return beside(panels, titles)
+
+
+def _scaled(frames: Frames, height: int) -> Frames:
+    from PIL import Image
+
+    if frames.shape[1] == height:
+        return frames
+    width = round(frames.shape[2] * height / frames.shape[1])
+    scale = Image.Resampling.BILINEAR
+    return np.stack([np.asarray(Image.fromarray(f).resize((width, height), scale)) for f in frames])

@@ -1,0 +1,142 @@
+"""The whole stage, small: it finishes, resumes to the same bits, and refuses another run's folder."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import dexprior.collision.stage as stage
+from dexprior.artifacts import read_tensors
+from dexprior.collision import CollisionConfig, Surrogate, plot_accuracy, run
+from dexprior.config import to_plain, validate
+from dexprior.data.impacts import find_ellipse_impacts
+from dexprior.errors import ArtifactError, BadInput
+
+TINY = validate(
+    CollisionConfig,
+    {
+        "generator": {"pairs": 800},
+        "surrogate": {"width": 12, "depth": 2},
+        "distill": {"steps": 80, "batch": 64, "checkpoint_every": 30},
+        "identify": {"starts": 2, "steps": 30},
+        "finetune": {"max_steps": 4},
+        "grid": {"friction": 4, "damping_ratio": 4, "time_constant": 2, "closed_form": 11},
+        "generated_impacts": 60,
+    },
+)
+
+
+class Killed(Exception):
+    """Stands for a kill."""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("collision")
+    return folder, run(TINY, folder, seed=0, data=None, progress=False)
+
+
+def contents(folder):
+    """Everything that a run leaves, but for its clock."""
+    arrays = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        arrays |= {f"{path.name}/{k}": v for k, v in read_tensors(path)[0].items()}
+    plain = {
+        p: json.loads((folder / p).read_text()) for p in ("result.json", "identified.json", "finetune.json")
+    }
+    return arrays, plain
+
+
+def test_it_leaves_a_model_numbers_and_what_a_plot_needs(finished):
+    folder, result = finished
+    methods = {"mujoco_tuned", "closed_form", "surrogate", "surrogate_finetuned", "point_impulse_bound"}
+    assert set(result["methods"]) == methods
+    assert result["source"] == "generated"
+    assert result == json.loads((folder / "result.json").read_text())
+    assert all(numbers["n"] == 50 for numbers in result["methods"].values())
+    tensors, _ = read_tensors(folder / "samples.safetensors")
+    for name in methods:
+        assert tensors[f"predicted/{name}"].shape == tensors["measured"].shape
+        assert tensors[f"accuracy/{name}"].shape == tensors["thresholds"].shape
+    model = Surrogate.load(folder / "collision.safetensors")
+    assert dict(zip(model.parameters, model.phi.tolist())) == result["fitted"]["surrogate"]
+
+
+def test_the_saved_model_makes_the_saved_predictions(finished):
+    folder, _ = finished
+    model = Surrogate.load(folder / "collision.safetensors")
+    impacts = stage._impacts(TINY, 0, None)
+    _, rest = impacts.split(TINY.n_real, TINY.split_seed)
+    post, std = stage.evaluation.predict_impacts(model, rest, model.phi)
+    tensors, _ = read_tensors(folder / "samples.safetensors")
+    np.testing.assert_array_equal(tensors["predicted/surrogate_finetuned"], post)
+    np.testing.assert_array_equal(tensors["predicted_std"], std)
+
+
+@pytest.mark.parametrize("part", ["identify", "finetune", "_evaluate"])
+def test_a_run_that_was_killed_goes_on_to_the_same_bits(finished, tmp_path, monkeypatch, part):
+    def kill(*_args, **_options):
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stage, part, kill)
+        with pytest.raises(Killed):
+            run(TINY, tmp_path, seed=0, data=None, progress=False)
+    assert not (tmp_path / "result.json").exists()
+    for done in ("generate_pairs", "distill"):  # what is on disk is not made again
+        monkeypatch.setattr(stage, done, kill)
+    run(TINY, tmp_path, seed=0, data=None, progress=False)
+    (arrays, plain), (expected_arrays, expected_plain) = contents(tmp_path), contents(finished[0])
+    assert plain == expected_plain
+    assert arrays.keys() == expected_arrays.keys()
+    for name, value in expected_arrays.items():
+        np.testing.assert_array_equal(arrays[name], value, err_msg=name)
+
+
+def test_a_finished_run_is_not_run_again(finished, monkeypatch):
+    folder, result = finished
+    monkeypatch.setattr(stage, "_impacts", None)
+    assert run(TINY, folder, seed=0, data=None) == result
+
+
+def test_a_folder_of_another_run_is_refused(finished, tmp_path):
+    folder, _ = finished
+    with pytest.raises(ArtifactError, match="seed 0, this one has 1"):
+        run(TINY, folder, seed=1, data=None)
+    with pytest.raises(ArtifactError, match="configuration"):
+        run(CollisionConfig(), folder, seed=0, data=None)
+    with pytest.raises(ArtifactError, match="parents"):
+        run(TINY, folder, seed=0, data=tmp_path / "other.npz")
+
+
+def test_an_absent_measured_file_is_an_error_not_a_generated_one(tmp_path):
+    with pytest.raises(BadInput, match="no such file"):
+        run(TINY, tmp_path / "run", seed=0, data=tmp_path / "absent.npz", progress=False)
+
+
+def test_the_default_configuration_survives_its_plain_form():
+    assert validate(CollisionConfig, to_plain(CollisionConfig())) == CollisionConfig()
+
+
+def test_the_plot_is_written(finished, tmp_path):
+    plot_accuracy(finished[0], tmp_path / "accuracy.png")
+    assert (tmp_path / "accuracy.png").read_bytes().startswith(b"\x89PNG")
+    with pytest.raises(ArtifactError, match="has not finished"):
+        plot_accuracy(tmp_path, tmp_path / "none.png")
+
+
+def test_it_runs_on_the_measured_impacts(tmp_path):
+    path = find_ellipse_impacts()
+    if path is None:
+        pytest.skip("the measured ellipse impacts are not under $DEXPRIOR_DATA/impacts")
+    result = run(TINY, tmp_path, seed=0, data=path, progress=False)
+    assert result["source"] == "measured"
+    methods = result["methods"]
+    assert methods["surrogate"]["n"] == 1408
+    assert all(
+        methods["point_impulse_bound"]["median"] < numbers["median"]
+        for name, numbers in methods.items()
+        if name != "point_impulse_bound"
+    )
