@@ -31,10 +31,10 @@ class GeneratorConfig:
 
     pairs: Annotated[int, Ge(1)] = 20_000
     """Accepted impacts."""
-    approach_speed: tuple[float, float] = (0.5, 5.0)
+    approach_speed: tuple[float, float] = (0.1, 6.0)
     """Normal speed at the contact point [m/s], log-uniform."""
-    slide_ratio: Annotated[float, Gt(0)] = 2.0
-    """Largest tangential over normal speed at the contact point."""
+    slide_ratio: Annotated[float, Gt(0)] = 5.0
+    """Largest ratio s of tangential to normal speed at the contact point; uniform in s / (1 + |s|)."""
     spin: Annotated[float, Ge(0)] = 30.0
     """Largest angular speed before the impact [rad/s]."""
     semi_major: tuple[float, float] = (0.025, 0.045)
@@ -134,7 +134,9 @@ def _simulate_round(
     normal, tangent = ellipse_contact(angle, axes)
     low, high = np.log(config.approach_speed)
     speed = np.exp(rng.uniform(low, high, n))
-    slide = speed * rng.uniform(-config.slide_ratio, config.slide_ratio, n)
+    steepest = config.slide_ratio / (1.0 + config.slide_ratio)
+    squashed = rng.uniform(-steepest, steepest, n)
+    slide = speed * squashed / (1.0 - np.abs(squashed))
     spin = rng.uniform(-config.spin, config.spin, n)
     pre = np.stack([slide - tangent[:, 2] * spin, -speed - normal[:, 2] * spin, spin], axis=1)
 

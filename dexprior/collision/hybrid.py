@@ -18,7 +18,7 @@ from typing import Annotated, Protocol, runtime_checkable
 
 import mujoco
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from dexprior.config import Ge, Gt, config
 from dexprior.errors import BadInput, UnknownName
@@ -113,7 +113,9 @@ class HybridStepper:
         self.config = config or HybridConfig()
         self.phi = np.broadcast_to(rows, (len(pairs), columns))
         ids = np.array([[_geom_id(model, name) for name in pair] for pair in pairs], dtype=np.int64)
-        self._pairs = np.sort(ids.reshape(-1, 2), axis=1)
+        ids = ids.reshape(len(pairs), 2)
+        self._pair_of = np.full((model.ngeom, model.ngeom), -1)  # watched pair of two geoms, -1: none
+        self._pair_of[ids[:, 0], ids[:, 1]] = self._pair_of[ids[:, 1], ids[:, 0]] = np.arange(len(ids))
         self.counts = dict.fromkeys(
             ("impacts", "energy", "not_finite", "out_of_range", "penetrating", "handed_back"), 0
         )
@@ -121,27 +123,26 @@ class HybridStepper:
 
     def reset(self) -> None:
         """Forget which pairs touch; call it after the world's state was set from outside. Counts stay."""
-        self._touching = np.zeros(len(self._pairs), dtype=bool)
-        self._impact_age = np.full(len(self._pairs), -1)  # steps since the model's answer; -1: MuJoCo's
+        self._touching: set[int] = set()
+        self._impact_age: dict[int, int] = {}  # pair in an impact -> steps since the model's answer
 
     def step(self) -> None:
         """Advance the world by one time step, like `mj_step`."""
         mujoco.mj_step1(self.model, self.data)
         members = self._contacts_by_pair()
-        fresh = [k for k, ids in members.items() if not self._touching[k]]
-        jumped = [k for k in fresh if self._answer(k, members[k])]
+        self._impact_age = {k: age + 1 for k, age in self._impact_age.items() if k in members}
+        self._hand_back(members)
+        fresh = members.keys() - self._touching
+        jumped = [k for k in sorted(fresh) if self._answer(k, members[k])]
         if jumped:
             mujoco.mj_step1(self.model, self.data)  # same positions and contacts, new velocity
-            self._impact_age[jumped] = 0
-        self._hand_back(members, jumped)
-        self._exclude(members)
+            self._impact_age |= dict.fromkeys(jumped, 0)
+        if self._impact_age:
+            self._exclude([row for k in self._impact_age for row in members[k]])
         mujoco.mj_step2(self.model, self.data)
-        self._touching[:] = False
-        self._touching[list(members)] = True
-        self._impact_age[~self._touching] = -1
-        self._impact_age[self._impact_age >= 0] += 1
+        self._touching = set(members)
 
-    def contact(self, ids: Int[np.ndarray, " point"]) -> Contact:
+    def contact(self, ids: Sequence[int]) -> Contact:
         """How the touch of one pair couples to the generalised velocity.
 
         The tangent lies along the sliding velocity, so that planar friction is the whole of it.
@@ -171,16 +172,18 @@ class HybridStepper:
         geometry = ContactGeometry(jacobian=jacobian[None], inverse_inertia=inverse[None])
         return Contact(geometry, jacobian @ data.qvel)
 
-    def _contacts_by_pair(self) -> dict[int, np.ndarray]:
+    def _contacts_by_pair(self) -> dict[int, list[int]]:
         """Rows of `data.contact` that touch, by watched pair."""
-        points = self.data.contact
         if self.data.ncon == 0:
             return {}
-        same = (np.sort(points.geom, axis=1)[:, None] == self._pairs[None]).all(axis=2)
-        same &= (points.dist <= 0)[:, None]
-        return {int(k): np.flatnonzero(same[:, k]) for k in np.flatnonzero(same.any(axis=0))}
+        points = self.data.contact
+        pair = self._pair_of[points.geom[:, 0], points.geom[:, 1]]
+        members: dict[int, list[int]] = {}
+        for row in np.flatnonzero((pair >= 0) & (points.dist <= 0)).tolist():
+            members.setdefault(int(pair[row]), []).append(row)
+        return members
 
-    def _answer(self, pair: int, ids: np.ndarray) -> bool:
+    def _answer(self, pair: int, ids: list[int]) -> bool:
         """Ask the collision model about a first touch; write its velocity unless a guard objects."""
         contact = self.contact(ids)
         if contact.velocity[0] > -self.config.min_approach:
@@ -217,24 +220,18 @@ class HybridStepper:
         mujoco.mj_mulM(self.model, self.data, momentum, velocity)
         return 0.5 * float(velocity @ momentum)
 
-    def _hand_back(self, members: dict[int, np.ndarray], jumped: list[int]) -> None:
+    def _hand_back(self, members: dict[int, list[int]]) -> None:
         """Give a pair back to MuJoCo if it closes again or has touched for too long after its impact."""
-        for k, ids in members.items():
-            if self._impact_age[k] < 0 or k in jumped:
-                continue
-            closing = self.contact(ids).velocity[0] < -self.config.closing
-            if closing or self._impact_age[k] > self.config.max_steps:
-                self._impact_age[k] = -1
+        for k, age in list(self._impact_age.items()):
+            closing = self.contact(members[k]).velocity[0] < -self.config.closing
+            if closing or age > self.config.max_steps:
+                del self._impact_age[k]
                 self.counts["handed_back"] += 1
 
-    def _exclude(self, members: dict[int, np.ndarray]) -> None:
-        """Take the contacts of pairs in an impact out of this step's constraints."""
-        out = [ids for k, ids in members.items() if self._impact_age[k] >= 0]
-        if not out:
-            return
-        points = self.data.contact
-        for row in np.concatenate(out):
-            points[int(row)].exclude = _EXCLUDED
+    def _exclude(self, rows: list[int]) -> None:
+        """Take contacts of pairs in an impact out of this step's constraints."""
+        for row in rows:
+            self.data.contact[row].exclude = _EXCLUDED
         # what mj_fwdPosition does after collision detection, and mj_fwdVelocity with the constraints
         mujoco.mj_makeConstraint(self.model, self.data)
         mujoco.mj_island(self.model, self.data)

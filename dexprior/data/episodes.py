@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from dexprior.artifacts import from_tensors, make_header, read_tensors, to_plain, to_tensors, write_tensors
+from dexprior.artifacts import from_tensors, make_header, read_tensors, to_tensors, write_tensors
+from dexprior.config import to_plain
 from dexprior.data.clips import read_clip, write_clip
 from dexprior.errors import ArtifactError
 from dexprior.types import Episode

@@ -1,4 +1,4 @@
-"""The socket between a backend and the process (or robot) that it drives: framed JSON, and how such a process lives.
+"""The socket between a backend and the process (or robot) that it drives, and the life of that process.
 
     frame      4 bytes, little-endian: length in bytes | one JSON object in UTF-8, with a key `type`
     hello      first frame of each side: {"type": "hello", "protocol": NAME, "version": N}
@@ -7,9 +7,10 @@
 JSON is strict in both directions: NaN and Infinity are neither written nor read, nor numbers that overflow to
 infinity. A world that swallows one NaN is lost, and a reading that holds one is a broken sensor.
 
-The one exception is a robot command (`command_to_plain`). A robot must be able to see what was really asked, refuse it
-and say so; if NaN could not travel, a broken policy and a broken cable would look the same. There, and only in its
-numbers, non-finite values are the strings "nan", "inf" and "-inf": still strict JSON, so that any client can read it.
+The one exception is a robot command (`command_to_plain`). A robot must be able to see what was really asked,
+refuse it and say so; if NaN could not travel, a broken policy and a broken cable would look the same. There,
+and only in its numbers, non-finite values are the strings "nan", "inf" and "-inf": still strict JSON, so that
+any client can read it.
 
 There is no authentication: sockets are bound to 127.0.0.1 unless the caller says otherwise.
 """
@@ -29,6 +30,7 @@ import threading
 import time
 import weakref
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -53,6 +55,7 @@ __all__ = [
     "exit_with_parent",
     "greet",
     "listen",
+    "read_json",
     "welcome",
 ]
 
@@ -65,7 +68,7 @@ _NOT_FINITE = ("nan", "inf", "-inf")
 _REMOTE_ERRORS: dict[str, type[Exception]] = {"BadInput": BadInput, "SafetyStop": SafetyStop}
 
 
-# --- messages ---------------------------------------------------------------------------------------------------
+# --- messages -----------------------------------------------------------------------------------------------
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
@@ -90,7 +93,8 @@ def decode(body: bytes) -> dict[str, Any]:
     """The message of one frame's body.
 
     Raises:
-        BadInput: not UTF-8, not JSON, nested too deeply, a number that is not finite, or no object with a `type`.
+        BadInput: not UTF-8, not JSON, nested too deeply, a number that is not finite, or no object with a
+        `type`.
     """
     try:
         message = json.loads(body.decode(), parse_constant=_refuse_constant, parse_float=_finite_float)
@@ -112,7 +116,9 @@ def array_from(message: Mapping[str, Any], name: str, *shape: int) -> np.ndarray
     try:
         array = np.array(message[name], dtype=np.float64)
     except (TypeError, ValueError):
-        raise BadInput(f"field {name!r} must hold numbers of shape {shape}, got {message[name]!r:.80}") from None
+        raise BadInput(
+            f"field {name!r} must hold numbers of shape {shape}, got {message[name]!r:.80}"
+        ) from None
     if array.shape != shape or not np.isfinite(array).all():
         raise BadInput(f"field {name!r} has shape {array.shape}, expected finite numbers of shape {shape}")
     return array
@@ -141,7 +147,11 @@ def command_from_plain(data: Any) -> Command:
             raise TypeError(f"seq is {seq!r}")
         value = np.array([_float(v) for v in data["value"]])
         return Command(
-            seq=seq, t=_float(data["t"]), mode=mode, value=value, gripper=None if gripper is None else _float(gripper)
+            seq=seq,
+            t=_float(data["t"]),
+            mode=mode,
+            value=value,
+            gripper=None if gripper is None else _float(gripper),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise BadInput(f"not a command: {error!r}") from None
@@ -189,11 +199,15 @@ def _first_not_finite(value: Any, path: str) -> str:
     elif isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) > 0:
         children = ((f"{path}[{k}]", v) for k, v in enumerate(value))
     else:
-        return f"{path} = {value}" if isinstance(value, (float, np.floating)) and not math.isfinite(value) else ""
+        return (
+            f"{path} = {value}"
+            if isinstance(value, (float, np.floating)) and not math.isfinite(value)
+            else ""
+        )
     return next((found for p, v in children if (found := _first_not_finite(v, p))), "")
 
 
-# --- connections ------------------------------------------------------------------------------------------------
+# --- connections --------------------------------------------------------------------------------------------
 
 
 class Connection:
@@ -266,7 +280,9 @@ class Connection:
             self.send(message)
             answer = self.receive(wait=wait)
         if answer["type"] == "error":
-            raise _REMOTE_ERRORS.get(str(answer.get("kind")), BadInput)(f"{self.peer}: {answer.get('message')}")
+            raise _REMOTE_ERRORS.get(str(answer.get("kind")), BadInput)(
+                f"{self.peer}: {answer.get('message')}"
+            )
         return answer
 
     def fileno(self) -> int:
@@ -298,7 +314,9 @@ class Connection:
             except OSError as error:
                 self._lost(f"is gone ({error})", error)
             if not part:
-                self._lost(f"closed the connection while {what} was awaited ({len(data)} of {size} bytes came)")
+                self._lost(
+                    f"closed the connection while {what} was awaited ({len(data)} of {size} bytes came)"
+                )
             data += part
         return bytes(data)
 
@@ -369,7 +387,7 @@ def _require_hello(message: Mapping[str, Any], protocol: str, version: int, peer
         raise BadInput(f"{peer} said {said}; expected a hello of {protocol} version {version}")
 
 
-# --- server processes -------------------------------------------------------------------------------------------
+# --- server processes ---------------------------------------------------------------------------------------
 
 
 def announce(listener: socket.socket) -> None:
@@ -378,8 +396,23 @@ def announce(listener: socket.socket) -> None:
     print(json.dumps({"host": host, "port": port}), flush=True)
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """An object from a JSON file, for a server's command line.
+
+    Raises:
+        BadInput: the file cannot be read, or holds something else.
+    """
+    try:
+        data = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadInput(f"cannot read {path}: {error}") from None
+    if not isinstance(data, dict):
+        raise BadInput(f"{path} must hold a JSON object, got {type(data).__name__}")
+    return data
+
+
 def exit_with_parent() -> None:
-    """End this process when its stdin closes, that is, when the parent that holds the other end dies, however it dies.
+    """End this process when its stdin closes: when the parent that holds the other end ends, however it does.
 
     A kernel closes a dead process's pipes, so this works after SIGKILL too.
     """

@@ -100,8 +100,9 @@ def estimate_from_clip(
 def locate_wrist(found: DetectedLandmarks, focal: float, aspect: float) -> Float[np.ndarray, "time 3"]:
     """Where the wrist must be for an average hand's landmarks to be seen where they were seen.
 
-    With joints X_k about the wrist w and normalised image points (u_k, v_k), each landmark gives two equations
-    that are linear in w,  w_x - u_k w_z = u_k Z_k - X_k  and the same for v and y; least squares over all 21.
+    With joints (X_k, Y_k, Z_k) about the wrist w and normalised image points (u_k, v_k), each landmark gives
+    two equations that are linear in w,  w_x - u_k w_z = u_k Z_k - X_k  and  w_y - v_k w_z = v_k Z_k - Y_k;
+    least squares over all 21.
 
     Args:
         found: landmarks; frames without a hand give NaN.

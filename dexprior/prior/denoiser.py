@@ -19,7 +19,7 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dexprior.prior.conditioning import ConditionEncoder
+from dexprior.prior.conditioning import GUIDE_SIZE, ConditionEncoder
 from dexprior.prior.maps import MAP_CHANNELS, control_maps
 from dexprior.prior.motion import MOTION_SIZE
 
@@ -118,6 +118,7 @@ class MotionStage(nn.Module):
         self.condition = ConditionEncoder(width)
         self.embed = nn.Linear(patch * MOTION_SIZE, width)
         self.see = nn.Linear(patch * low, width)
+        self.guide = nn.Linear(patch * GUIDE_SIZE, width)
         self.times = nn.ModuleList([SigmaEmbedding(width) for _ in range(2)])
         self.position = nn.Parameter(0.02 * torch.randn(frames // patch, width))
         layer = nn.TransformerEncoderLayer(
@@ -138,6 +139,8 @@ class MotionStage(nn.Module):
         """Clean motion, standardised."""
         tokens = self.embed(rearrange(noisy, "b (n p) d -> b n (p d)", p=self.patch))
         tokens = tokens + self.see(rearrange(low_video, "b (n p) c y x -> b n (p c y x)", p=self.patch))
+        straight = self.condition.straight_path(condition, noisy.shape[1])
+        tokens = tokens + self.guide(rearrange(straight, "b (n p) d -> b n (p d)", p=self.patch))
         tokens = tokens + self.position
         time = self.times[0](sigma) + self.times[1](video_sigma)
         given = self.condition(condition)

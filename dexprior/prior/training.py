@@ -12,6 +12,7 @@ from torch import Tensor
 
 from dexprior.artifacts import load_training_state, save_training_state
 from dexprior.config import Ge, Gt, Le, config
+from dexprior.data.clouds import NUT_POINTS
 from dexprior.data.stacks import Stack, resized_camera
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.denoiser import LOW, JointDenoiser
@@ -230,10 +231,6 @@ def _draw(data: PriorData, config: PriorConfig, seed: int, step: int, rank: int)
         starts = rng.integers(data.motion.shape[1] - config.video_window + 1, size=config.video_clips)
         clean = data.video(chosen, starts, config.video_window)
         window = torch.stack([data.motion[c, s : s + config.video_window] for c, s in zip(chosen, starts)])
-        # the video stage meets imperfect motion when sampling: blur its control a little
-        jitter = 0.003 * torch.randn(len(chosen), 1, 3, generator=generator)
-        window = window.clone()
-        window[..., WRIST] += jitter
         condition = data.conditions(chosen)
         batch["video"] = {
             "clean": clean,
@@ -250,10 +247,12 @@ def _draw(data: PriorData, config: PriorConfig, seed: int, step: int, rank: int)
 def _foreground(
     motion: Float[Tensor, "batch time 73"], condition: dict[str, Tensor], size: int
 ) -> Float[Tensor, "batch time 1 size size"]:
-    """Pixels near hand and object count more; the table is most of the picture and easy."""
-    pixels = project(condition["camera"], torch.cat([joints_of(motion), motion[..., None, OBJECT]], dim=2))
+    """Pixels near hand, object and bolt count more; the table is most of the picture and easy."""
+    rest = condition["cloud"][:, None, NUT_POINTS :: 4, :3].expand(-1, motion.shape[1], -1, -1)
+    places = torch.cat([joints_of(motion), motion[..., None, OBJECT], rest], dim=2)
+    pixels = project(condition["camera"], places)
     grid = (torch.arange(size) + 0.5) / size
-    gauss = torch.exp(-0.5 * ((grid - pixels[..., None]) / 0.06) ** 2)
+    gauss = torch.exp(-0.5 * ((grid - pixels[..., None]) / 0.04) ** 2)
     near = (gauss[..., 1, :].transpose(-1, -2) @ gauss[..., 0, :]).clamp(max=1.0)
     return (1.0 + 5.0 * near)[:, :, None]
 

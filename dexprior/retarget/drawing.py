@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from dexprior.errors import BadInput, NoGraphics, UnknownName
+from dexprior.errors import BadInput, UnknownName
+from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.geometry.transforms import invert_pose, look_at, pose_multiply
 from dexprior.hands.catalog import Robot, model_hash
 from dexprior.hands.skeleton import BONES
 from dexprior.types import HandTrajectory, JointTrajectory, ObjectTrajectory
+from dexprior.worlds.render import FrameRenderer
 
 if TYPE_CHECKING:
     import mujoco
@@ -53,7 +55,8 @@ class View:
         return look_at(np.array(self.target) - self.distance * sight, np.array(self.target))
 
 
-_FOVY = 40.0  # [degree]
+_FOVY = 40.0  # [degree], vertical
+_CAMERA = "drawing"
 
 
 def view_of(
@@ -110,7 +113,7 @@ def draw_robot(
             f"the trajectory is of {trajectory.robot!r} (model {trajectory.model_hash}), not of this "
             f"{robot.name!r}: retarget again"
         )
-    spec = _scene(robot, size)
+    spec = _scene(robot, view)
     if object is not None:
         _add_object(spec, object_shape, object_size)
     if floor is not None:
@@ -126,15 +129,8 @@ def draw_robot(
     T_base_tool = _site_pose(data, model.site(robot.tool).id)
     root_pose = pose_multiply(trajectory.ee_pose, invert_pose(T_base_tool))
 
-    camera = mujoco.MjvCamera()
-    camera.lookat[:] = view.target
-    camera.azimuth, camera.elevation, camera.distance = view.azimuth, view.elevation, view.distance
-    options = mujoco.MjvOption()
-    options.geomgroup[:] = [1, 1, 1, 0, 0, 0]
-    options.sitegroup[:] = 0
-    renderer = _renderer(model, size)
     frames = np.empty((len(range(0, len(trajectory), every)), *size, 3), dtype=np.uint8)
-    try:
+    with FrameRenderer(model, camera=_CAMERA, width=size[1], height=size[0]) as renderer:
         for k, source in enumerate(range(0, len(trajectory), every)):
             data.qpos[address] = trajectory.q[source]
             data.mocap_pos[base], data.mocap_quat[base] = root_pose[source, :3], root_pose[source, 3:]
@@ -142,14 +138,11 @@ def draw_robot(
                 data.mocap_pos[thing] = object.pose[source, :3]
                 data.mocap_quat[thing] = object.pose[source, 3:]
             mujoco.mj_forward(model, data)
-            renderer.update_scene(data, camera, options)
-            frames[k] = renderer.render()
-    finally:
-        renderer.close()
+            frames[k] = renderer.render(data)
     return frames
 
 
-def _scene(robot: Robot, size: tuple[int, int]) -> mujoco.MjSpec:
+def _scene(robot: Robot, view: View) -> mujoco.MjSpec:
     import mujoco
 
     spec = robot.build()
@@ -172,8 +165,9 @@ def _scene(robot: Robot, size: tuple[int, int]) -> mujoco.MjSpec:
     visual.headlight.ambient, visual.headlight.diffuse = [0.35] * 3, [0.30] * 3
     visual.headlight.specular = [0.05] * 3
     visual.map.znear = 0.02
-    getattr(visual, "global").fovy = _FOVY
-    getattr(visual, "global").offheight, getattr(visual, "global").offwidth = size
+    T = view.T_base_cam()
+    quat = quat_from_matrix(T[:3, :3] * [1.0, -1.0, -1.0])  # MuJoCo's cameras have y up and look along -z
+    spec.worldbody.add_camera(name=_CAMERA, pos=T[:3, 3], quat=quat, fovy=_FOVY)
     return spec
 
 
@@ -188,7 +182,7 @@ def _add_object(spec: mujoco.MjSpec, shape: Shape, half: tuple[float, float, flo
 
 
 def _add_table(spec: mujoco.MjSpec, on_it: ObjectTrajectory | JointTrajectory, height: float) -> None:
-    """A slab under what moves: 15 cm wider than its track on every side, as hands come from beyond the edge."""
+    """A slab under what moves, 15 cm wider than its track on every side: hands come from beyond the edge."""
     import mujoco
 
     track = on_it.pose[:, :2] if isinstance(on_it, ObjectTrajectory) else on_it.ee_pose[:, :2]
@@ -209,19 +203,6 @@ def _site_pose(data: mujoco.MjData, site: int) -> Float[np.ndarray, " 7"]:
     quat = np.empty(4)
     mujoco.mju_mat2Quat(quat, data.site_xmat[site])
     return np.concatenate([data.site_xpos[site], quat])
-
-
-def _renderer(model: mujoco.MjModel, size: tuple[int, int]) -> mujoco.Renderer:
-    import mujoco
-
-    try:
-        return mujoco.Renderer(model, *size)
-    except (mujoco.FatalError, ImportError, AttributeError, RuntimeError) as error:
-        # which of them depends on the GL back end that is missing
-        raise NoGraphics(
-            f"off-screen rendering failed ({error}). Set MUJOCO_GL=egl before Python starts, or MUJOCO_GL=osmesa "
-            "with the system package libosmesa6"
-        ) from None
 
 
 # --- two-dimensional panels -------------------------------------------------------------------------------
@@ -275,7 +256,7 @@ def _drawn(picture: object, pixels: np.ndarray, thickness: int) -> np.ndarray:
 
 
 def beside(panels: Sequence[Frames], titles: Sequence[str] = ()) -> Frames:
-    """Panels of the same number of frames and the same height, left to right, with titles in their corners."""
+    """Panels of one length and one height, left to right, with a line of titles above them."""
     from PIL import Image, ImageDraw
 
     if len({p.shape[:2] for p in panels}) != 1:

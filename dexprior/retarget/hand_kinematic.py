@@ -34,6 +34,11 @@ from dexprior.types import FINGERS, HandTrajectory, JointTrajectory, ObjectTraje
 __all__ = ["HandRetargetConfig", "HandRetargeting", "human_vectors", "retarget_hand"]
 
 
+_OPEN = 0.95
+"""Reach of an open finger over the sum of its bones. Estimated fingers are never quite straight; with 1 here
+a robot's fingers would bend their middle joints to make up for it."""
+
+
 @config
 class HandRetargetConfig:
     """Weights relative to a fingertip's, and thresholds."""
@@ -84,8 +89,9 @@ def retarget_hand(
 ) -> HandRetargeting:
     """Joint positions of a robot hand that does what a human hand does.
 
-    Frames are taken as evenly spaced in time. The robot's wrist goes where the human's is; if the fingers touch
-    something, it is moved by one constant in the wrist's frame, so that fingers of another length reach it.
+    Frames are taken as evenly spaced in time. The robot's wrist goes where the human's is; if the fingers
+    touch something, it is moved by one constant in the wrist's frame, so that longer or shorter fingers touch
+    it too.
 
     Args:
         hand: the human hand.
@@ -112,11 +118,9 @@ def retarget_hand(
     q = problem.solve(config)
     points, _ = kinematics.forward(q)
     tip_error, pinch_error = problem.errors(points)
-    feasible = (
-        hand.valid
-        & (tip_error.max(axis=1) <= config.tolerance)
-        & (pinch_error.max(axis=1) <= config.pinch_tolerance)
-    )
+    judged = tip_error * ~problem.pinching  # a pinching finger is judged by its pinch
+    feasible = hand.valid & (judged.max(axis=1) <= config.tolerance)
+    feasible &= pinch_error.max(axis=1) <= config.pinch_tolerance
     R = matrix_from_quat(hand.wrist_pose[:, 3:])
     local_tips = points[:, list(kinematics.tips)]
     wrist_pose = hand.wrist_pose.copy()
@@ -135,7 +139,7 @@ def retarget_hand(
 
 
 def _reach_offset(hand: HandTrajectory, robot: Robot, tips: Float[np.ndarray, "time finger 3"]) -> np.ndarray:
-    """Mean vector from the robot's touching fingertips to the human's, wrist frame [m]; zero without contact."""
+    """Mean vector from the robot's touching fingertips to the human's, wrist frame [m]."""
     contact = hand.contact[:, [FINGERS.index(f) for f in robot.fingers]]
     if contact.sum() < 1e-6:
         return np.zeros(3)
@@ -151,23 +155,16 @@ def human_vectors(
     Float[np.ndarray, "finger 3"],
     Float[np.ndarray, " finger"],
 ]:
-    """Fingertips, last joints, first joints (medians) in the wrist frame, and reaches of the open fingers [m].
-
-    Estimated fingers are never quite straight, and a robot's that took the sum of the bones for the reach would
-    bend its elbows to make up for it. So the reach is the longest distance seen, unless the hand never opens.
-    """
+    """Fingertips, last joints, first joints (medians) in the wrist frame, and reaches of open fingers [m]."""
     R = matrix_from_quat(hand.wrist_pose[:, 3:])
     local = np.einsum("tji,tkj->tki", R, hand.joints - hand.wrist_pose[:, None, :3])
     chains = np.array([[1 + 4 * FINGERS.index(f) + k for k in range(4)] for f in fingers])
     bones = np.linalg.norm(np.diff(local[:, chains], axis=2), axis=-1)
-    open_reach = np.percentile(
-        np.linalg.norm(local[:, chains[:, 3]] - local[:, chains[:, 0]], axis=-1), 98, axis=0
-    )
     return (
         local[:, chains[:, 3]],
         local[:, chains[:, 2]],
         np.median(local[:, chains[:, 0]], axis=0),
-        np.maximum(open_reach, 0.93 * np.median(bones.sum(axis=-1), axis=0)),
+        _OPEN * np.median(bones.sum(axis=-1), axis=0),
     )
 
 

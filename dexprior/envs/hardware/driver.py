@@ -20,7 +20,7 @@ RobotStatus = Literal["ready", "moving", "holding", "stopped"]
 
 @dataclass(frozen=True, kw_only=True)
 class RobotState:
-    """What a robot cell (arm, gripper, wrist sensor, camera) measures at one moment; finite, or it is no state."""
+    """What a robot cell (arm, gripper, wrist sensor, camera) measures at one moment; always finite."""
 
     schema: ClassVar[str] = "dexprior.robot_state/1"
 
@@ -32,15 +32,15 @@ class RobotState:
     """The last command that was carried out for a whole period; -1 before the first."""
     status: RobotStatus
     """`holding`: commands stopped coming, it stands still. `stopped`: latched until `recover`."""
-    q: Float[np.ndarray, "7"]
-    qd: Float[np.ndarray, "7"]
-    tcp: Float[np.ndarray, "7"]
+    q: Float[np.ndarray, " 7"]
+    qd: Float[np.ndarray, " 7"]
+    tcp: Float[np.ndarray, " 7"]
     """Pose of the tool centre point, base frame."""
     opening: float
     """Distance between the pads [m]."""
-    wrench: Float[np.ndarray, "6"]
+    wrench: Float[np.ndarray, " 6"]
     """Of the environment on the tool, wrist frame [N, N m]."""
-    touch: Float[np.ndarray, "2"]
+    touch: Float[np.ndarray, " 2"]
     """Normal force on each pad [N]."""
     cloud: Float[np.ndarray, "point 3"]
     """Object points that the cell's camera measured, base frame [m]."""
@@ -49,12 +49,12 @@ class RobotState:
 
     def __post_init__(self) -> None:
         check = Checker(self)
-        for name, size in (("t", ()), ("t_host", ()), ("q", (7,)), ("qd", (7,)), ("opening", ()), ("wrench", (6,)),
-                           ("touch", (2,)), ("cloud", OBSERVATION_SIZES["cloud"])):  # fmt: skip
-            check.array(name, *size)
-        check.poses("tcp")
         for name in ("t", "t_host", "opening"):
-            object.__setattr__(self, name, float(getattr(self, name)))
+            object.__setattr__(self, name, float(check.array(name)))
+        for name, size in (("q", 7), ("qd", 7), ("wrench", 6), ("touch", 2)):
+            check.array(name, size)
+        check.array("cloud", *OBSERVATION_SIZES["cloud"])
+        check.poses("tcp")
         check.one_of("status", ("ready", "moving", "holding", "stopped"))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dexprior.artifacts import write_json
+from dexprior.config import to_plain
 from dexprior.envs import wire
 from dexprior.envs.base import OBSERVATION_SIZES, Reading, Truth
 from dexprior.envs.hardware.driver import RobotState
@@ -16,6 +17,7 @@ from dexprior.envs.panel import Instance
 from dexprior.errors import BadInput, ConnectionLost
 from dexprior.families import ParameterFamily
 from dexprior.types import Command
+from dexprior.worlds.insertion import InsertionConfig
 from dexprior.worlds.stepping import CONTROL_DT
 
 __all__ = ["PROTOCOL", "VERSION", "LoopbackDriver", "state_from_plain", "state_to_plain"]
@@ -24,7 +26,8 @@ PROTOCOL, VERSION = "dexprior.robot", 1
 
 _ROBOT = "dexprior.envs.hardware.robot"
 _FIELDS: dict[str, tuple[int, ...]] = {
-    "q": (7,), "qd": (7,), "tcp": (7,), "opening": (), "wrench": (6,), "touch": (2,), "cloud": OBSERVATION_SIZES["cloud"],
+    "q": (7,), "qd": (7,), "tcp": (7,), "opening": (), "wrench": (6,), "touch": (2,),
+    "cloud": OBSERVATION_SIZES["cloud"],
 }  # fmt: skip
 _TRUTH: dict[str, tuple[int, ...]] = {"nut": (7,), "bolt": (3,), "slip": (), "held": ()}
 
@@ -32,15 +35,16 @@ _TRUTH: dict[str, tuple[int, ...]] = {"nut": (7,), "bolt": (3,), "slip": (), "he
 class LoopbackDriver:
     """Drives a simulated robot that lives in a process of its own, with its own clock, watchdog and stop.
 
-    See `dexprior.envs.hardware.driver.Driver` for the methods, and `robot.py` for how the robot behaves. The process
-    starts on `connect`, and ends on `close` and when this process dies.
+    See `dexprior.envs.hardware.driver.Driver` for the methods, and `robot.py` for how the robot behaves. The
+    process starts on `connect`, and ends on `close` and when this process dies.
 
     Args:
         family: of the robot's world; by default the other world. One set of values is drawn, once.
+        world: sizes of nut and bolt.
         cone: friction cone of its solver.
         seed: draws that set of values.
-        real_time: whether the robot's clock runs with the wall's. If not, time passes on the robot only while it
-            carries out a command, or in `idle`: as fast as asked, and the same in every run.
+        real_time: whether the robot's clock runs with the wall's. If not, time passes on the robot only while
+            it carries out a command, or in `idle`: as fast as asked, and the same in every run.
         stale_after: seconds on the robot's clock without a command after which it holds.
         tracker: whether its states hold the truth about the nut.
         timeout: seconds within which the robot must answer.
@@ -50,6 +54,7 @@ class LoopbackDriver:
         self,
         *,
         family: ParameterFamily | None = None,
+        world: InsertionConfig | None = None,
         cone: Literal["pyramidal", "elliptic"] = "elliptic",
         seed: int = 0,
         real_time: bool = False,
@@ -57,8 +62,19 @@ class LoopbackDriver:
         tracker: bool = True,
         timeout: float = 5.0,
     ) -> None:
-        self._family = family
-        self._arguments = ["--with-parent", "--cone", cone, "--seed", str(seed), "--stale-after", str(stale_after)]
+        self._files = {
+            "family": None if family is None else family.to_json(),
+            "world": None if world is None else to_plain(world),
+        }
+        self._arguments = [
+            "--with-parent",
+            "--cone",
+            cone,
+            "--seed",
+            str(seed),
+            "--stale-after",
+            str(stale_after),
+        ]
         self._arguments += ["--real-time"] * real_time + ["--no-tracker"] * (not tracker)
         self._timeout = timeout
         self._robot: wire.ServerProcess | None = None
@@ -82,17 +98,24 @@ class LoopbackDriver:
         if self._robot is not None:
             return
         arguments = list(self._arguments)
-        with tempfile.TemporaryDirectory(prefix="dexprior-") as folder:  # read before the robot announces itself
-            if self._family is not None:
-                path = write_json(Path(folder) / "family.json", self._family.to_json())
-                arguments += ["--family", str(path)]
+        with tempfile.TemporaryDirectory(
+            prefix="dexprior-"
+        ) as folder:  # read before the robot announces itself
+            for name, value in self._files.items():
+                if value is not None:
+                    arguments += [f"--{name}", str(write_json(Path(folder) / f"{name}.json", value))]
             self._robot = wire.ServerProcess(_ROBOT, arguments)
         self._connection = wire.connect(self._robot.address, timeout=self._timeout, peer="loopback robot")
         wire.greet(self._connection, PROTOCOL, VERSION)
 
     def prepare(self, instance: Instance) -> RobotState:
-        """Put the arm home and the objects in place; only the scene and the noise seed of the instance count."""
-        scene = {"nut": instance.nut, "bolt": instance.bolt, "nut_yaw": instance.nut_yaw, "seed": instance.seed}
+        """Put the arm home and the objects in place; the instance's parameters are not sent."""
+        scene = {
+            "nut": instance.nut,
+            "bolt": instance.bolt,
+            "nut_yaw": instance.nut_yaw,
+            "seed": instance.seed,
+        }
         return self._state({"type": "prepare"} | scene)
 
     def read(self) -> RobotState:
@@ -155,5 +178,11 @@ def state_from_plain(data: Mapping[str, Any], *, t_host: float) -> RobotState:
     if seen is not None:
         found = {name: wire.array_from(seen, name, *shape)[None] for name, shape in _TRUTH.items()}
         truth = Truth(**(found | {"held": found["held"].astype(bool)}))
-    t = float(wire.array_from(data, "t"))
-    return RobotState(t=t, t_host=t_host, seq=seq, status=status, truth=truth, **fields)  # type: ignore[arg-type]
+    return RobotState(
+        t=float(wire.array_from(data, "t")),
+        t_host=t_host,
+        seq=seq,
+        status=status,  # type: ignore[arg-type]  # checked by the state itself
+        truth=truth,
+        **fields,  # type: ignore[arg-type]
+    )

@@ -1,8 +1,9 @@
-"""The robot behind `LoopbackDriver`: `python -m dexprior.envs.hardware.robot`. Simulated, but it behaves like one.
+"""The robot behind `LoopbackDriver`: `python -m dexprior.envs.hardware.robot`.
 
-It has a clock of its own; refuses commands that are out of order or not finite; holds when commands stop coming; and
-latches a stop until `recover`. As on a Franka arm, a refused command does *not* stop it: it stays in motion under the
-command before, until that one is stale. Stopping it is the gate's business.
+It is simulated, but behaves like a robot. It has a clock of its own; refuses commands that are out of order
+or not finite; holds when commands stop coming; and latches a stop until `recover`. As on a Franka arm, a
+refused command does *not* stop it: it stays in motion under the command before, until that one is stale.
+Stopping it is the gate's business.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from dexprior.config import validate
 from dexprior.envs import wire
 from dexprior.envs.base import Reading
 from dexprior.envs.hardware.driver import RobotStatus
@@ -28,14 +30,14 @@ from dexprior.errors import BadInput, ConnectionLost, DexpriorError, SafetyStop
 from dexprior.families import ParameterFamily
 from dexprior.types import Command
 from dexprior.worlds.arm import MAX_OPENING
-from dexprior.worlds.insertion import OTHER_FAMILY
+from dexprior.worlds.insertion import OTHER_FAMILY, InsertionConfig
 from dexprior.worlds.stepping import CONTROL_DT
 
 __all__ = ["LoopbackRobot", "main", "serve"]
 
 _CLOCK_START = 1000.0  # [s] so that nobody takes the device's clock for another one
 _FRAME_TIMEOUT = 0.5  # [s] a client that stalls inside a frame must not keep the robot from holding
-_HOME = Instance(nut=(0.44, -0.1, 0.0), bolt=(0.46, 0.1, 0.0), nut_yaw=0.0, parameters={}, seed=0)
+_NUT, _BOLT = (0.44, -0.1, 0.0), (0.46, 0.1, 0.0)  # [m] where things are before the first `prepare`
 
 
 class LoopbackRobot:
@@ -43,6 +45,7 @@ class LoopbackRobot:
 
     Args:
         family: of its contact and noise parameters.
+        world: sizes of nut and bolt.
         cone: friction cone of its solver.
         seed: draws its one set of values.
         real_time: whether somebody calls `tick` by the wall's clock; if not, each command does.
@@ -51,15 +54,24 @@ class LoopbackRobot:
     """
 
     def __init__(
-        self, family: ParameterFamily, *, cone: Any, seed: int, real_time: bool, stale_after: float, tracker: bool
+        self,
+        family: ParameterFamily,
+        *,
+        world: InsertionConfig | None = None,
+        cone: Literal["pyramidal", "elliptic"] = "elliptic",
+        seed: int = 0,
+        real_time: bool = False,
+        stale_after: float = 0.2,
+        tracker: bool = True,
     ) -> None:
         self.real_time, self.stale_after, self.tracker = real_time, stale_after, tracker
-        self._backend = SimBackend(1, family=family, cone=cone, threads=1)
+        self._backend = SimBackend(1, family=family, world=world, cone=cone, threads=1)
         self._values = family.as_dict(family.sample(np.random.default_rng(seed), 1)[0])
         self._clock = _CLOCK_START
         self._stopped = False
+        self._command: Command | None = None
         self._accepted = self._done = -1
-        self._reading = self._place(_HOME)
+        self._reading = self._place(Instance(_NUT, _BOLT, 0.0, self._values, 0))
 
     @property
     def status(self) -> RobotStatus:
@@ -72,11 +84,11 @@ class LoopbackRobot:
 
     def tick(self) -> None:
         """Carry on for one control period."""
-        moving = self.status == "moving" and self._command is not None
-        twist = self._command.value[None] if moving and self._command is not None else np.zeros((1, 6))
+        moving = self._command if self.status == "moving" else None
+        twist = np.zeros((1, 6)) if moving is None else moving.value[None]
         self._reading = self._backend.step(twist, np.array([self._opening]))
         self._clock += CONTROL_DT
-        if moving:
+        if moving is not None:
             self._done = self._accepted
 
     def answer(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -113,9 +125,13 @@ class LoopbackRobot:
     def _accept(self, command: Command) -> None:
         self._require_running(f"command {command.seq}")
         if not command.finite:
-            raise BadInput(f"command {command.seq} holds numbers that are not finite; the robot stays in motion")
+            raise BadInput(
+                f"command {command.seq} holds numbers that are not finite; the robot stays in motion"
+            )
         if command.mode != "cartesian_velocity" or command.value.shape != (6,):
-            raise BadInput(f"command {command.seq}: mode {command.mode!r} of {command.value.size} numbers is not known")
+            raise BadInput(
+                f"command {command.seq}: mode {command.mode!r} of {command.value.size} numbers is not known"
+            )
         if command.seq <= self._accepted:
             raise BadInput(f"command {command.seq} came after command {self._accepted}")
         self._command, self._accepted, self._heard = command, command.seq, self._clock
@@ -133,7 +149,7 @@ class LoopbackRobot:
             self.tick()
 
     def _place(self, instance: Instance) -> Reading:
-        self._command: Command | None = None
+        self._command = None
         self._heard = self._clock
         self._opening = MAX_OPENING
         return self._backend.reset([instance])
@@ -178,7 +194,9 @@ def serve(robot: LoopbackRobot, listener: socket.socket) -> None:
                     connection.send(answer)
             if robot.real_time and time.monotonic() >= due:
                 robot.tick()
-                due = max(due + CONTROL_DT, time.monotonic())  # an overloaded machine loses time, it does not race
+                due = max(
+                    due + CONTROL_DT, time.monotonic()
+                )  # an overloaded machine loses time, it does not race
                 answer = None if waiting is None else _answer(robot, waiting)
                 if answer is not None and connection is not None:
                     waiting = None
@@ -212,11 +230,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Build the robot that the command line describes, and serve it."""
     parser = argparse.ArgumentParser(prog="python -m dexprior.envs.hardware.robot", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0 lets the system choose; always on 127.0.0.1")
-    parser.add_argument("--family", type=Path, help="JSON file of the parameter family; default: the other world")
+    parser.add_argument(
+        "--family", type=Path, help="JSON file of the parameter family; default: the other world"
+    )
+    parser.add_argument("--world", type=Path, help="JSON file of nut and bolt sizes")
     parser.add_argument("--cone", choices=("elliptic", "pyramidal"), default="elliptic", help="friction cone")
-    parser.add_argument("--seed", type=int, default=0, help="draws the one set of values of this robot's world")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="draws the one set of values of this robot's world"
+    )
     parser.add_argument("--real-time", action="store_true", help="let its clock run with the wall's")
-    parser.add_argument("--stale-after", type=float, default=0.2, help="seconds without a command until it holds")
+    parser.add_argument(
+        "--stale-after", type=float, default=0.2, help="seconds without a command until it holds"
+    )
     parser.add_argument("--no-tracker", action="store_true", help="do not tell the truth about the nut")
     parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
     chosen = parser.parse_args(arguments)
@@ -224,11 +249,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         wire.exit_with_parent()
     try:
         family = OTHER_FAMILY if chosen.family is None else ParameterFamily.read(chosen.family)
+        sizes = {} if chosen.world is None else wire.read_json(chosen.world)
+        world = validate(InsertionConfig, sizes, where=str(chosen.world))
         listener = wire.listen(wire.LOCALHOST, chosen.port)
     except DexpriorError as error:
         parser.exit(2, f"loopback robot: {error}\n")
     robot = LoopbackRobot(
         family,
+        world=world,
         cone=chosen.cone,
         seed=chosen.seed,
         real_time=chosen.real_time,

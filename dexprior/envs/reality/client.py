@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -52,7 +53,9 @@ def start_server(
     arguments = ["--with-parent", "--port", "0", "--cone", cone, "--seed", str(seed)]
     if not tracker:
         arguments.append("--no-tracker")
-    with tempfile.TemporaryDirectory(prefix="dexprior-") as folder:  # read by the server before it announces itself
+    with tempfile.TemporaryDirectory(
+        prefix="dexprior-"
+    ) as folder:  # read by the server before it announces itself
         for name, value in (
             ("family", None if family is None else family.to_json()),
             ("world", None if world is None else to_plain(world)),
@@ -65,8 +68,8 @@ def start_server(
 class RealityBackend:
     """One world behind a socket; see `dexprior.envs.base.Backend`.
 
-    The parameters of an instance stay here: the world has its own. `Reading.truth` is None where the server has no
-    tracker.
+    The parameters of an instance stay here: the world has its own. `Reading.truth` is None where the server
+    has no tracker.
 
     Args:
         address: of a running server; or the server itself, which is then closed with this backend.
@@ -123,10 +126,8 @@ class RealityBackend:
 
     def close(self) -> None:
         """Say goodbye, and end a server that was handed over; again does nothing."""
-        try:
+        with contextlib.suppress(ConnectionLost):  # gone already: then there is nobody to say goodbye to
             self._connection.request({"type": "close"})
-        except ConnectionLost:
-            pass  # gone already: then there is nobody to say goodbye to
         self._connection.close()
         if self._server is not None:
             self._server.close()

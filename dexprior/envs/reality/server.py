@@ -1,13 +1,13 @@
 """A world in a process of its own, behind a socket: `python -m dexprior.envs.reality.server --port 0`.
 
 Prints {"host": ..., "port": ...} as one line on stdout and serves one client after the other. Its contact
-parameters are its own: a client places the objects and moves the robot, and can learn the rest only by touching it.
+parameters are its own: a client places the objects and moves the robot, and can learn the rest only by
+touching it.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ _FRAME_TIMEOUT = 10.0  # [s]
 
 @dataclass
 class ServedWorld:
-    """One world and what its server knows about it. Another engine implements `Backend` and is served alike."""
+    """One world, of any engine that implements `Backend`, and what its server knows about it."""
 
     backend: Backend
     """With n = 1."""
@@ -114,7 +114,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m dexprior.envs.reality.server", description=__doc__)
     parser.add_argument("--host", default=wire.LOCALHOST, help="address to bind; there is no authentication")
     parser.add_argument("--port", type=int, default=0, help="0 lets the system choose")
-    parser.add_argument("--family", type=Path, help="JSON file of the parameter family; default: the other world")
+    parser.add_argument(
+        "--family", type=Path, help="JSON file of the parameter family; default: the other world"
+    )
     parser.add_argument("--world", type=Path, help="JSON file of nut and bolt sizes")
     parser.add_argument("--cone", choices=("elliptic", "pyramidal"), default="elliptic", help="friction cone")
     parser.add_argument("--seed", type=int, default=0, help="draws the one set of values of this reality")
@@ -125,7 +127,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         wire.exit_with_parent()
     try:
         family = OTHER_FAMILY if chosen.family is None else ParameterFamily.read(chosen.family)
-        world = InsertionConfig() if chosen.world is None else _read_world(chosen.world)
+        sizes = {} if chosen.world is None else wire.read_json(chosen.world)
+        world = validate(InsertionConfig, sizes, where=str(chosen.world))
         listener = wire.listen(chosen.host, chosen.port)
     except DexpriorError as error:
         parser.exit(2, f"reality server: {error}\n")
@@ -137,13 +140,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     wire.announce(listener)
     serve(served, listener)
-
-
-def _read_world(path: Path) -> InsertionConfig:
-    try:
-        return validate(InsertionConfig, json.loads(path.read_text()), where=str(path))
-    except (OSError, ValueError) as error:
-        raise BadInput(f"cannot read nut and bolt sizes from {path}: {error}") from None
 
 
 if __name__ == "__main__":

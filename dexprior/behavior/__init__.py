@@ -1,0 +1,5 @@
+"""The behavioral prior: a distribution over robot trajectories that policies are regularized to (not the video prior)."""
+
+from dexprior.behavior.bank import BehaviorConfig, BehaviorPrior
+
+__all__ = ["BehaviorConfig", "BehaviorPrior"]

@@ -1,0 +1,187 @@
+"""One name, one backend: simulated, with learned collisions, behind a socket, or a robot."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import numpy as np
+
+from dexprior.config import Ge, Gt, config
+from dexprior.envs.base import Backend, BackendName
+from dexprior.envs.hardware.gate import GateConfig
+from dexprior.errors import ConfigError, UnknownName
+from dexprior.families import ParameterFamily
+from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
+
+__all__ = [
+    "BackendConfig",
+    "HardwareOptions",
+    "HybridOptions",
+    "MujocoOptions",
+    "RealityOptions",
+    "make_backend",
+]
+
+Cone = Literal["pyramidal", "elliptic"]
+
+
+@config
+class MujocoOptions:
+    """Simulated worlds."""
+
+    n: Annotated[int, Ge(1)] = 1
+    """Worlds stepped together."""
+    cone: Cone = "pyramidal"
+    """Friction cone of the solver."""
+    threads: Annotated[int, Ge(0)] = 1
+    """Of the thread pool; 0 takes all cores. Results do not depend on it."""
+
+
+@config
+class HybridOptions:
+    """One simulated world with a learned collision model."""
+
+    checkpoint: str | None = None
+    """File of the collision model; required."""
+    phi: tuple[float, ...] | None = None
+    """Its contact parameters; by default those that the file was identified with."""
+    min_approach: Annotated[float, Gt(0)] = 0.1
+    """Approach speed that makes a first touch an impact [m/s]."""
+    cone: Cone = "pyramidal"
+    """Friction cone of what remains MuJoCo's."""
+
+
+@config
+class RealityOptions:
+    """A world in another process."""
+
+    host: str = "127.0.0.1"
+    """Where a running server listens."""
+    port: Annotated[int, Ge(1)] | None = None
+    """Its port; None starts a server of our own, which ends with the backend."""
+    cone: Cone = "elliptic"
+    """Friction cone of a server of our own."""
+    seed: Annotated[int, Ge(0)] = 0
+    """Draws the values of a server of our own."""
+    tracker: bool = True
+    """Whether a server of our own tells the truth about the nut."""
+    timeout: Annotated[float, Gt(0)] = 10.0
+    """Within which each request must be answered [s]."""
+
+
+@config
+class HardwareOptions:
+    """A robot behind the safety gate."""
+
+    driver: Literal["loopback"] = "loopback"
+    """Which robot; `loopback` is a simulated one in another process."""
+    gate: GateConfig = GateConfig()
+    """What may be sent to it."""
+    cone: Cone = "elliptic"
+    """Friction cone of the loopback robot's world."""
+    seed: Annotated[int, Ge(0)] = 0
+    """Draws the values of the loopback robot's world."""
+    real_time: bool = False
+    """Whether the loopback robot's clock runs with the wall's."""
+    stale_after: Annotated[float, Gt(0)] = 0.2
+    """Without commands for so long, the loopback robot holds [s]."""
+    tracker: bool = True
+    """Whether the loopback robot tells the truth about the nut."""
+    keep: str | None = None
+    """Folder for the gate's evidence, written whenever it stops the robot."""
+
+
+@config
+class BackendConfig:
+    """Which backend, and the options of each kind; those of the other kinds are not read."""
+
+    kind: BackendName = "mujoco"
+    """One of mujoco, hybrid, reality, hardware."""
+    mujoco: MujocoOptions = MujocoOptions()
+    """Simulated worlds."""
+    hybrid: HybridOptions = HybridOptions()
+    """Simulated, with learned collisions."""
+    reality: RealityOptions = RealityOptions()
+    """Behind a socket."""
+    hardware: HardwareOptions = HardwareOptions()
+    """A robot."""
+
+
+def make_backend(
+    backend: BackendName | BackendConfig,
+    *,
+    family: ParameterFamily | None = None,
+    world: InsertionConfig | None = None,
+) -> Backend:
+    """The backend of a name (with its default options) or of a configuration.
+
+    Args:
+        backend: `mujoco`, `hybrid`, `reality`, `hardware`, or a `BackendConfig`.
+        family: of the parameters; by default the training family for simulators, and the other world for a
+            reality server or a loopback robot. A server that runs already has its own.
+        world: sizes of nut and bolt.
+
+    Raises:
+        UnknownName: no such kind.
+        ConfigError: an option that this kind requires is missing.
+        ArtifactError, ConnectionLost: the collision model, the server or the robot is not there.
+    """
+    chosen = backend if isinstance(backend, BackendConfig) else BackendConfig(kind=backend)
+    if chosen.kind == "mujoco":
+        from dexprior.envs.sim import SimBackend
+
+        o = chosen.mujoco
+        return SimBackend(o.n, family=family or TRAINING_FAMILY, world=world, cone=o.cone, threads=o.threads)
+    if chosen.kind == "hybrid":
+        return _hybrid(chosen.hybrid, family or TRAINING_FAMILY, world)
+    if chosen.kind == "reality":
+        return _reality(chosen.reality, family or OTHER_FAMILY, world)
+    if chosen.kind == "hardware":
+        return _hardware(chosen.hardware, family or OTHER_FAMILY, world)
+    raise UnknownName("backend", chosen.kind, get_args(BackendName))
+
+
+def _hybrid(options: HybridOptions, family: ParameterFamily, world: InsertionConfig | None) -> Backend:
+    if options.checkpoint is None:
+        raise ConfigError(
+            "backend.hybrid.checkpoint: required; the collision stage writes collision.safetensors"
+        )
+    from dexprior.collision import HybridConfig  # these two load torch
+    from dexprior.envs.hybrid import HybridBackend
+
+    return HybridBackend.load(
+        options.checkpoint,
+        phi=None if options.phi is None else np.array(options.phi),
+        family=family,
+        world=world,
+        cone=options.cone,
+        config=HybridConfig(min_approach=options.min_approach),
+    )
+
+
+def _reality(options: RealityOptions, family: ParameterFamily, world: InsertionConfig | None) -> Backend:
+    from dexprior.envs.reality import RealityBackend, start_server
+
+    if options.port is not None:
+        return RealityBackend((options.host, options.port), timeout=options.timeout)
+    server = start_server(
+        family=family, world=world, cone=options.cone, seed=options.seed, tracker=options.tracker
+    )
+    return RealityBackend(server, timeout=options.timeout)
+
+
+def _hardware(options: HardwareOptions, family: ParameterFamily, world: InsertionConfig | None) -> Backend:
+    from dexprior.envs.hardware import HardwareBackend, LoopbackDriver, SafetyGate
+
+    driver = LoopbackDriver(
+        family=family,
+        world=world,
+        cone=options.cone,
+        seed=options.seed,
+        real_time=options.real_time,
+        stale_after=options.stale_after,
+        tracker=options.tracker,
+    )
+    keep = None if options.keep is None else Path(options.keep)
+    return HardwareBackend(driver, SafetyGate(options.gate), world=world, keep=keep)

@@ -1,0 +1,1 @@
+"""Policies: training under the KL to a behavior prior, planning, evaluation."""

@@ -1,0 +1,89 @@
+"""Tool trajectory -> joint trajectory of the built-in arm, by differential inverse kinematics with mink."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.types import JointTrajectory
+from dexprior.worlds.arm import ARM_JOINTS, GRIPPER_JOINTS, HOME, MAX_OPENING, add_arm
+
+if TYPE_CHECKING:
+    import mujoco
+
+__all__ = ["ROBOT", "solve_arm"]
+
+ROBOT = "arm7+parallel"
+_POSITION_TOLERANCE = 0.003  # [m]
+_ITERATIONS = 8
+
+
+@cache
+def _arm() -> tuple[mujoco.MjModel, str]:
+    import mujoco
+
+    spec = mujoco.MjSpec()
+    spec.compiler.degree = False
+    add_arm(spec)
+    model = spec.compile()
+    numbers = b"".join(
+        np.ascontiguousarray(a).tobytes() for a in (model.body_pos, model.body_quat, model.jnt_range)
+    )
+    return model, hashlib.sha256(numbers).hexdigest()[:16]
+
+
+def solve_arm(
+    t: Float[np.ndarray, " time"], tool: Float[np.ndarray, "time 7"], opening: Float[np.ndarray, " time"]
+) -> JointTrajectory:
+    """Joint positions that reach each tool pose, each frame started from the last.
+
+    A frame is feasible when the tool lands within 3 mm. The gripper's joints carry half the commanded opening each,
+    clipped to what they can reach.
+
+    Args:
+        t: seconds.
+        tool: wanted poses of the tool centre point, base frame.
+        opening: commanded openings [m].
+    """
+    import mink
+
+    model, model_hash = _arm()
+    configuration = mink.Configuration(model)
+    q = np.zeros(model.nq)
+    arm = np.array([model.joint(name).qposadr[0] for name in ARM_JOINTS])
+    pads = np.array([model.joint(name).qposadr[0] for name in GRIPPER_JOINTS])
+    q[arm] = HOME
+    configuration.update(q)
+    task = mink.FrameTask("tcp", "site", position_cost=1.0, orientation_cost=0.2, lm_damping=1e-3)
+    posture = mink.PostureTask(model, cost=1e-3)
+    posture.set_target(q)
+    limits = [mink.ConfigurationLimit(model)]
+    dt = 0.05
+    rows: list[np.ndarray] = []
+    reached: list[Any] = []
+    for k, pose in enumerate(tool):
+        target = mink.SE3(wxyz_xyz=np.concatenate([pose[3:], pose[:3]]))
+        task.set_target(target)
+        for _ in range(40 if k == 0 else _ITERATIONS):
+            velocity = mink.solve_ik(configuration, [task, posture], dt, "daqp", limits=limits)
+            configuration.integrate_inplace(velocity, dt)
+            if np.linalg.norm(task.compute_error(configuration)[:3]) < 2e-4:
+                break
+        rows.append(configuration.q.copy())
+        reached.append(configuration.get_transform_frame_to_world("tcp", "site").wxyz_xyz)
+    q_all = np.stack(rows)
+    q_all[:, pads] = np.clip(opening, 0.0, MAX_OPENING)[:, None] / 2
+    poses = np.stack(reached)[:, [4, 5, 6, 0, 1, 2, 3]]
+    return JointTrajectory(
+        robot=ROBOT,
+        model_hash=model_hash,
+        names=(*ARM_JOINTS, *GRIPPER_JOINTS),
+        t=t,
+        q=np.concatenate([q_all[:, arm], q_all[:, pads]], axis=1),
+        ee_pose=poses,
+        feasible=np.linalg.norm(poses[:, :3] - tool[:, :3], axis=1) < _POSITION_TOLERANCE,
+    )

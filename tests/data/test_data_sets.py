@@ -1,0 +1,75 @@
+"""Named data sets: found where they are, explained where they are not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from dexprior.data import catalog
+from dexprior.errors import BadInput, UnknownName
+
+ROOT = os.environ.get("DEXPRIOR_DATA")
+CARDS = Path(__file__).parents[2] / "datasets"
+
+
+@pytest.fixture
+def empty(monkeypatch, tmp_path):
+    monkeypatch.delenv("DEXPRIOR_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_an_absent_set_says_where_it_comes_from(empty, name):
+    entry = catalog.describe(name)
+    assert catalog.find(name) is None
+    with pytest.raises(BadInput) as caught:
+        catalog.get(name)
+    for part in (name, entry.source, entry.licence, str(empty), *entry.files, "$DEXPRIOR_DATA is not set"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("name", catalog.names())
+def test_every_set_has_a_card_with_its_checksums(name):
+    card = CARDS / f"{name.replace('-', '_')}.md"
+    if not card.is_file():
+        pytest.skip(f"no {card.name} in this installation")
+    text = card.read_text()
+    for digest in catalog.describe(name).files.values():
+        assert digest in text
+    assert catalog.describe(name).licence in text
+
+
+def test_the_users_cache_counts(empty):
+    folder = catalog.cache_folder() / "hand-landmarks"
+    folder.mkdir(parents=True)
+    files = list(catalog.describe("hand-landmarks").files)
+    for file in files[:-1]:
+        (folder / file).write_bytes(b"x")
+    assert catalog.find("hand-landmarks") is None, "all files or nothing"
+    (folder / files[-1]).write_bytes(b"x")
+    assert catalog.get("hand-landmarks") == folder
+    assert not any(catalog.verify("hand-landmarks").values())
+
+
+def test_data_folder_comes_before_the_cache(empty, monkeypatch, tmp_path):
+    for root in (tmp_path / "data", catalog.cache_folder()):
+        (root / "hand_object").mkdir(parents=True)
+        (root / "hand_object" / "dexmv_mustard.npz").write_bytes(b"x")
+    monkeypatch.setenv("DEXPRIOR_DATA", str(tmp_path / "data"))
+    assert catalog.get("dexmv-mustard") == tmp_path / "data" / "hand_object" / "dexmv_mustard.npz"
+
+
+def test_unknown_set_lists_the_choices():
+    with pytest.raises(UnknownName, match="did you mean 'hand-clip'"):
+        catalog.get("handclip")
+
+
+@pytest.mark.skipif(not ROOT, reason="needs $DEXPRIOR_DATA")
+@pytest.mark.parametrize("name", ["ellipse-impacts", "hand-clip", "dexmv-mustard"])
+def test_checksums_are_those_of_the_files(name):
+    if catalog.find(name) is None:
+        pytest.skip(f"$DEXPRIOR_DATA holds no {name}")
+    assert all(catalog.verify(name).values())

@@ -1,0 +1,127 @@
+"""Pictures: panels have the sizes they promise, and the robot is where the human is."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from dexprior.errors import BadInput, NoGraphics, UnknownName
+from dexprior.geometry.transforms import IDENTITY_POSE
+from dexprior.hands import catalog, skeleton
+from dexprior.retarget import drawing
+from dexprior.retarget.hand_kinematic import retarget_hand
+from dexprior.types import HandTrajectory, ObjectTrajectory
+
+N = 3
+ROBOT = catalog.load("builtin-hand")
+
+
+@pytest.fixture(scope="module")
+def hand():
+    half = 0.5**0.5
+    wrist = np.tile([0.0, 0.0, 0.3, half, 0.0, half, 0.0], (N, 1))  # fingers up: MANO's -x is the base's +z
+    wrist[:, 1] = [-0.05, 0.0, 0.05]
+    return HandTrajectory(
+        t=np.arange(N) / 30,
+        side="right",
+        wrist_pose=wrist,
+        finger_pose=np.zeros((N, 45)),
+        betas=np.zeros(10),
+        joints=skeleton.forward(wrist, np.zeros((N, 45))),
+        contact=np.zeros((N, 5)),
+        force=np.zeros((N, 5)),
+        valid=np.ones(N, bool),
+        sigma=np.zeros((N, 21)),
+        scale_known=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def moved(hand):
+    return retarget_hand(hand, ROBOT).trajectory
+
+
+@pytest.fixture(scope="module")
+def gl(hand, moved):
+    try:
+        drawing.draw_robot(moved, ROBOT, drawing.view_of(hand), size=(8, 8))
+    except NoGraphics as error:
+        pytest.skip(f"needs off-screen rendering: {error}")
+
+
+def _inked(frame):
+    """Centre (row, column) of what is not paper."""
+    return np.argwhere(np.abs(frame.astype(int) - 244).max(axis=-1) > 12).mean(axis=0)
+
+
+def test_skeleton_and_robot_are_seen_alike(gl, hand, moved):
+    view = drawing.view_of(hand)
+    bones = drawing.draw_skeleton(hand.joints, view, size=(128, 128))
+    robot = drawing.draw_robot(moved, ROBOT, view, size=(128, 128))
+    for k in range(N):
+        rows, columns = np.abs(_inked(bones[k]) - _inked(robot[k]))
+        assert rows < 20, "the robot has a wrist below the landmarks"
+        assert columns < 5
+    assert _inked(robot[2])[1] > _inked(robot[0])[1] + 10, "+y is to the right for a viewer on the +x axis"
+
+
+def test_panels_stand_beside_each_other(gl, hand, moved):
+    clip = np.full((N, 90, 160, 3), 128, dtype=np.uint8)
+    image = np.full((N, 21, 2), 0.5)
+    image[1] = np.nan
+    thing = ObjectTrajectory(
+        object="box", t=hand.t, pose=np.tile(IDENTITY_POSE, (N, 1)), valid=np.ones(N, bool)
+    )
+    frames = drawing.draw_retargeting(
+        hand,
+        moved,
+        ROBOT,
+        clip=clip,
+        image=image,
+        object=thing,
+        object_shape="box",
+        floor=-0.1,
+        height=72,
+        every=2,
+    )
+    assert frames.shape == (2, 72 + 18, 128 + 72 + 72, 3)
+    assert frames.dtype == np.uint8
+
+
+def test_landmarks_are_drawn_where_they_are():
+    frames = np.zeros((2, 60, 80, 3), dtype=np.uint8)
+    image = np.full((2, 21, 2), [0.25, 0.75])
+    image[1] = np.nan
+    drawn = drawing.draw_landmarks(frames, image)
+    assert np.abs(np.argwhere(drawn[0].any(axis=-1)).mean(axis=0) - [45, 20]).max() < 1.5
+    assert not drawn[1].any(), "a frame without a hand stays as it is"
+
+
+def test_another_robots_trajectory_is_refused(hand, moved):
+    other = dataclasses.replace(moved, model_hash="0" * 16)
+    with pytest.raises(BadInput, match="retarget again"):
+        drawing.draw_robot(other, ROBOT, drawing.view_of(hand))
+
+
+def test_unknown_shape(hand, moved):
+    thing = ObjectTrajectory(object="x", t=hand.t, pose=hand.wrist_pose, valid=np.ones(N, bool))
+    with pytest.raises(UnknownName, match="box, ellipsoid"):
+        drawing.draw_robot(moved, ROBOT, drawing.view_of(hand), object=thing, object_shape="torus")
+
+
+def test_lengths_must_agree(hand, moved):
+    with pytest.raises(BadInput, match="2 of the clip"):
+        drawing.draw_retargeting(hand, moved, ROBOT, clip=np.zeros((2, 8, 8, 3), np.uint8))
+
+
+def test_no_graphics_says_what_to_set(monkeypatch, hand, moved):
+    import mujoco
+
+    def broken(*_):
+        raise RuntimeError("no display")
+
+    monkeypatch.setattr(mujoco, "Renderer", broken)
+    with pytest.raises(NoGraphics, match="MUJOCO_GL=egl"):
+        drawing.draw_robot(moved, ROBOT, drawing.view_of(hand))

@@ -1,0 +1,170 @@
+"""Retargeting to a robot hand: it commutes with moving the world and pinches when the human does."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dexprior import extras
+from dexprior.errors import BadInput
+from dexprior.geometry.rotations import quat_from_axis_angle
+from dexprior.geometry.timing import minimum_jerk
+from dexprior.geometry.transforms import IDENTITY_POSE, pose_multiply, transform_points
+from dexprior.hands import catalog, skeleton
+from dexprior.pose.landmarks import hand_from_landmarks, read_landmarks
+from dexprior.retarget.hand_kinematic import HandRetargetConfig, retarget_hand
+from dexprior.types import HandTrajectory, ObjectTrajectory
+
+ROOT = os.environ.get("DEXPRIOR_DATA")
+T = 40
+HOLD = 25  # frame from which the pinch is closed
+
+
+def _trajectory(wrist_pose, joints, finger_pose=None, contact=None):
+    n = len(joints)
+    return HandTrajectory(
+        t=np.arange(n) / 30,
+        side="right",
+        wrist_pose=wrist_pose,
+        finger_pose=np.zeros((n, 45)) if finger_pose is None else finger_pose,
+        betas=np.zeros(10),
+        joints=joints,
+        contact=np.zeros((n, 5)) if contact is None else contact,
+        force=np.zeros((n, 5)),
+        valid=np.ones(n, bool),
+        sigma=np.zeros((n, 21)),
+        scale_known=True,
+    )
+
+
+@pytest.fixture(scope="module")
+def pinch():
+    """A hand that opens from flat to a pinch of thumb and index, and holds it."""
+    closing = minimum_jerk(np.arange(T) / HOLD)[:, None]
+    pose = np.zeros((T, 15, 3))
+    pose[:, 0, 2], pose[:, 1, 2], pose[:, 2, 2] = 0.70 * closing.T, 0.85 * closing.T, 0.45 * closing.T
+    pose[:, 12] = closing * [0.75, 0.20, 0.25]
+    pose[:, 13] = closing * [0.15, -0.25, 0.15]
+    pose[:, 14] = closing * [0.10, -0.35, 0.20]
+    wrist = np.tile(IDENTITY_POSE, (T, 1))
+    return _trajectory(wrist, skeleton.forward(wrist, pose.reshape(T, 45)), pose.reshape(T, 45))
+
+
+@pytest.fixture(params=["builtin-hand", "shadow"], scope="module")
+def robot(request):
+    if request.param == "shadow" and not extras.available("gymnasium_robotics"):
+        pytest.skip("needs gymnasium_robotics (the extra 'robots')")
+    return catalog.load(request.param)
+
+
+def _gap(points, finger=1):
+    return np.linalg.norm(points[:, finger] - points[:, 0], axis=-1)
+
+
+def test_limits_hold_and_frames_are_feasible(pinch, robot):
+    result = retarget_hand(pinch, robot)
+    model = robot.compile()
+    limits = np.array([model.joint(j).range for j in robot.joints])
+    assert (result.trajectory.q >= limits[:, 0]).all()
+    assert (result.trajectory.q <= limits[:, 1]).all()
+    assert result.trajectory.feasible.all()
+    for name, value in robot.fixed.items():
+        assert (result.trajectory.q[:, robot.joints.index(name)] == value).all()
+
+
+def test_a_pinch_closes_with_the_humans(pinch, robot):
+    """No smoothing may delay contact: the gap stops closing in the same frame, give or take one."""
+    human, result = _gap(pinch.joints[:, 4::4]), retarget_hand(pinch, robot)
+    ours = _gap(result.tips)
+    assert human[0] > 0.07
+    assert ours[-1] < human[-1] + 2 * robot.tip_radius
+
+    def closed(gap):
+        return int(np.argmax(gap < gap[-1] + 0.05 * (gap[0] - gap[-1])))
+
+    assert abs(closed(ours) - closed(human)) <= 1
+
+
+def test_it_commutes_with_moving_the_world(pinch, robot):
+    rng = np.random.default_rng(2)
+    move = np.concatenate([rng.normal(size=3), quat_from_axis_angle(rng.normal(size=3))])
+    moved = _trajectory(
+        pose_multiply(move, pinch.wrist_pose),
+        transform_points(move, pinch.joints.reshape(-1, 3)).reshape(pinch.joints.shape),
+    )
+    a, b = retarget_hand(pinch, robot), retarget_hand(moved, robot)
+    np.testing.assert_allclose(b.trajectory.q, a.trajectory.q, atol=1e-4)
+    expected = transform_points(move, a.tips.reshape(-1, 3)).reshape(a.tips.shape)
+    np.testing.assert_allclose(b.tips, expected, atol=1e-4)
+
+
+def test_a_bigger_human_makes_the_same_motion(pinch, robot):
+    """Hand sizes cancel, but not the distance at which fingers touch: so an open hand, not the pinch."""
+    open_part = slice(0, 8)
+    small = _trajectory(pinch.wrist_pose[open_part], pinch.joints[open_part])
+    large = _trajectory(pinch.wrist_pose[open_part], 1.15 * pinch.joints[open_part])
+    a, b = retarget_hand(small, robot), retarget_hand(large, robot)
+    assert np.abs(a.trajectory.q - b.trajectory.q).max() < 0.05
+
+
+def test_an_object_passes_through_and_keeps_its_width(pinch, robot):
+    """Fingers that hold an object keep its width, whatever the robot's size; the wrist makes up for it."""
+    n = 12
+    wrist = np.tile(IDENTITY_POSE, (n, 1))
+    joints = np.repeat(pinch.joints[18:19], n, axis=0)
+    contact = np.zeros((n, 5))
+    contact[:, :2] = 1.0
+    hand = _trajectory(wrist, joints, contact=contact)
+    thing = ObjectTrajectory(object="box", t=hand.t, pose=wrist, valid=np.ones(n, bool))
+    config = HandRetargetConfig()
+    result = retarget_hand(hand, robot, config=config, object=thing)
+    assert result.object is thing
+    width = _gap(joints[:, 4::4])[0] - config.touch_distance
+    assert width > 0.01
+    np.testing.assert_allclose(_gap(result.tips) - 2 * robot.tip_radius, width, atol=2e-3)
+    touching = result.tips[:, :2].mean(axis=(0, 1)) - joints[:, [4, 8]].mean(axis=(0, 1))
+    assert np.linalg.norm(touching) < 1e-6
+    other = dataclasses.replace(thing, t=thing.t + 0.1)
+    with pytest.raises(BadInput, match="times differ"):
+        retarget_hand(hand, robot, object=other)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_short_clips(pinch, robot, n):
+    short = _trajectory(pinch.wrist_pose[:n], pinch.joints[:n])
+    assert retarget_hand(short, robot).trajectory.q.shape == (n, len(robot.joints))
+
+
+def test_a_left_hand_is_refused(pinch):
+    left = dataclasses.replace(pinch, side="left")
+    with pytest.raises(BadInput, match="'builtin-hand' is a right hand, the human's is left"):
+        retarget_hand(left, catalog.load("builtin-hand"))
+
+
+def test_an_arm_is_refused(pinch):
+    arm = dataclasses.replace(catalog.load("builtin-hand"), kind="arm")
+    with pytest.raises(BadInput, match="not a hand with a thumb"):
+        retarget_hand(pinch, arm)
+
+
+@pytest.mark.skipif(not ROOT, reason="needs $DEXPRIOR_DATA (hand_clip)")
+def test_the_real_clip(robot):
+    """621 frames of an opening, closing and pinching hand: fast, feasible, pinching in the human's frame."""
+    file = read_landmarks(Path(ROOT) / "hand_clip" / "human_joint_right.npz")
+    n = len(file.joints)
+    hand = hand_from_landmarks(file.joints, np.arange(n) / file.fps, file.side)
+    start = time.process_time()
+    result = retarget_hand(hand, robot)
+    seconds = time.process_time() - start
+    assert seconds / n < 0.010
+    assert result.trajectory.feasible.mean() > 0.85
+    human, ours = _gap(hand.joints[:, 4::4]), _gap(result.tips)
+    assert abs(int(human.argmin()) - int(ours.argmin())) <= 1
+    pinching = human < 0.02
+    assert pinching.any()
+    assert np.abs(ours[pinching] - 2 * robot.tip_radius).max() < 0.01, "touching stays touching"
