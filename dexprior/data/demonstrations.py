@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,6 +21,7 @@ from dexprior.data.episodes import append_index, read_index, write_episode
 from dexprior.errors import ArtifactError
 from dexprior.geometry.timing import contact_intervals
 from dexprior.geometry.transforms import invert_pose, transform_points
+from dexprior.hands.skeleton import forward
 from dexprior.types import (
     FINGERS,
     ContactConfiguration,
@@ -31,11 +33,12 @@ from dexprior.types import (
     VideoSample,
     WrenchTrack,
 )
-from dexprior.worlds.demonstrator import Demonstrator, PinchGrasp, Recording, solve_pinch
+from dexprior.worlds.demonstrator import Demonstrator, PinchGrasp, Recording, plan_insertion, solve_pinch
+from dexprior.worlds.human import finger_pose_from_hinges
 from dexprior.worlds.insertion import InsertionConfig, sample_scenes, video_camera
 from dexprior.worlds.render import FrameRenderer
 
-__all__ = ["DemonstrationConfig", "contact_configuration", "contact_schedule", "generate"]
+__all__ = ["DemonstrationConfig", "contact_configuration", "contact_schedule", "generate", "scene_condition"]
 
 SENTENCES = (
     "put the nut on the bolt",
@@ -187,6 +190,50 @@ def _episode(
         "success": recording.success,
     }
     return Episode(sample=sample, condition=condition, wrench=wrench, info=info)
+
+
+def scene_condition(
+    world: InsertionConfig,
+    scene: Mapping[str, Any],
+    *,
+    seed: int,
+    size: int,
+    frames: int = 48,
+    fps: float = 24.0,
+) -> PriorCondition:
+    """What to ask the prior for in a scene: an open hand somewhere near, and a pinch with the nut on the bolt.
+
+    Args:
+        scene: `nut`, `bolt` (3,) [m] and `nut_yaw` [rad].
+        seed: of the person's habits and the wording.
+        size: of the frames to be sampled [px].
+    """
+    rng = np.random.default_rng(seed)
+    grasp = solve_pinch(world.outer_radius)
+    plan = plan_insertion(world, grasp, scene, rng, frames / fps)
+    yaw = float(np.ravel(scene["nut_yaw"])[0])
+    nut_pose = np.array([*np.asarray(scene["nut"])[:2], world.height / 2, np.cos(yaw / 2), 0, 0, np.sin(yaw / 2)])
+    pinching = np.array([True, True, True, False, False])
+
+    def configuration(wrist: np.ndarray, hinges: np.ndarray, touching: np.ndarray) -> ContactConfiguration:
+        fingers = finger_pose_from_hinges(hinges)
+        tips = forward(wrist, fingers)[4::4]
+        return ContactConfiguration(
+            side="right",
+            wrist_pose=wrist,
+            finger_pose=fingers,
+            betas=np.zeros(10),
+            touching=touching,
+            points=np.where(touching[:, None], tips, 0.0),
+        )
+
+    return PriorCondition(
+        cloud=condition_cloud(world, nut_pose, np.asarray(scene["bolt"], dtype=np.float64)),
+        start=configuration(plan.wrist(0.0), grasp.open, np.zeros(5, dtype=bool)),
+        target=configuration(plan.knots[-1], grasp.touch, pinching),
+        camera=video_camera(size),
+        text=SENTENCES[int(rng.integers(len(SENTENCES)))],
+    )
 
 
 def contact_configuration(hand: HandTrajectory, frame: int) -> ContactConfiguration:

@@ -1,7 +1,7 @@
 """A small pose estimator: clip -> hand trajectory in metres in the base frame.
 
-Convolutions find where things are (spatial soft-argmax, Finn et al. 2016), a temporal convolution joins neighbouring
-frames, and the wrist is predicted in the camera's frame, so that a calibrated camera may be moved.
+A convolutional encoder per frame, temporal convolutions over neighbouring frames, and the wrist predicted in the
+camera's frame, so that the calibration of the camera puts it into the base frame.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class EstimatorConfig:
     """Width and height of its input [px]."""
     channels: Annotated[int, Ge(4)] = 32
     """Channels of the first layer; the others have two and three times as many."""
-    width: Annotated[int, Ge(16)] = 192
+    width: Annotated[int, Ge(16)] = 160
     """Width of the temporal layers."""
-    steps: Annotated[int, Ge(1)] = 500
+    steps: Annotated[int, Ge(1)] = 700
     """Optimisation steps."""
     clips: Annotated[int, Ge(1)] = 8
     """Clips in a step."""
@@ -74,12 +74,11 @@ class PoseEstimator(nn.Module):
         self.see = nn.Sequential(
             nn.Conv2d(5, c, 5, stride=2, padding=2), nn.SiLU(),
             nn.Conv2d(c, 2 * c, 3, stride=2, padding=1), nn.GroupNorm(4, 2 * c), nn.SiLU(),
-            nn.Conv2d(2 * c, 3 * c, 3, padding=1), nn.GroupNorm(4, 3 * c), nn.SiLU(),
+            nn.Conv2d(2 * c, 2 * c, 3, stride=2, padding=1), nn.GroupNorm(4, 2 * c), nn.SiLU(),
+            nn.Flatten(), nn.Linear(2 * c * (config.size // 8) ** 2, config.width), nn.SiLU(),
         )  # fmt: skip
-        self.time = nn.Sequential(
-            nn.Conv1d(9 * c, config.width, 5, padding=2), nn.SiLU(), nn.Conv1d(config.width, config.width, 5, padding=2),
-            nn.SiLU(),
-        )  # fmt: skip
+        temporal = [nn.Conv1d(config.width, config.width, 7, padding=3, padding_mode="replicate") for _ in range(2)]
+        self.time = nn.Sequential(temporal[0], nn.SiLU(), temporal[1], nn.SiLU())
         self.head = nn.Linear(config.width, 3 + 6 + 45 + 5 + 5 + 1)
         self.register_buffer("wrist_mean", torch.zeros(3))
         self.register_buffer("wrist_std", torch.ones(3))
@@ -90,11 +89,7 @@ class PoseEstimator(nn.Module):
         b, t, _, size, _ = frames.shape
         grid = torch.linspace(-1, 1, size, device=frames.device)
         place = torch.stack(torch.meshgrid(grid, grid, indexing="ij")).expand(b * t, -1, -1, -1)
-        h = self.see(torch.cat([frames.flatten(0, 1) - 0.5, place], 1))
-        side = torch.linspace(-1, 1, h.shape[-1], device=frames.device)
-        attention = (4 * h).flatten(2).softmax(-1).unflatten(-1, h.shape[-2:])
-        where = torch.cat([(attention.sum(2) * side).sum(-1), (attention.sum(3) * side).sum(-1)], 1)
-        features = torch.cat([where, h.mean((2, 3))], 1).unflatten(0, (b, t))
+        features = self.see(torch.cat([frames.flatten(0, 1) - 0.5, place], 1)).unflatten(0, (b, t))
         out = self.head(self.time(features.transpose(1, 2)).transpose(1, 2))
         wrist, rotation, fingers, contact, force, spread = out.split((3, 6, 45, 5, 5, 1), -1)
         upright = torch.tensor([1.0, 0, 0, 0, 1, 0], device=frames.device)

@@ -14,13 +14,11 @@ from dexprior.data.clouds import NUT_POINTS
 from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
 from dexprior.types import ContactConfiguration, PriorCondition
 
-__all__ = ["ConditionEncoder", "condition_tensors", "embed_text"]
+__all__ = ["ConditionEncoder", "condition_tensors", "embed_text", "straight_path"]
 
 CONFIGURATION_SIZE = 3 + 6 + 45 + 5 + 15 + 10
 CAMERA_SIZE = 4 + 12
 TEXT_SIZE = 128
-GUIDE_SIZE = 54 + 3
-"""Wrist position, rotation and fingers, then the object's position."""
 
 
 def embed_text(text: str) -> Float[np.ndarray, "128"]:
@@ -68,6 +66,24 @@ def _camera(condition: PriorCondition) -> Float[np.ndarray, "16"]:
     return np.concatenate([intrinsics, camera.T_base_cam[:3].ravel()])
 
 
+def straight_path(condition: dict[str, Tensor], frames: int) -> Float[Tensor, "batch frames 57"]:
+    """Straight line from the start to the target configuration: what the motion departs from.
+
+    Wrist position [m], rotation (6), fingers (45), then the object's position [m], which starts at its cloud's centre
+    and ends where the target's fingertips touch.
+    """
+    ends = []
+    for name in ("start", "target"):
+        hand = condition[name]
+        points, touching = hand[:, 59:74].unflatten(1, (5, 3)), hand[:, 54:59, None]
+        touched = (points * touching).sum(1) / touching.sum(1).clamp(min=1.0)
+        cloud = condition["cloud"][:, :NUT_POINTS, :3].mean(1)
+        place = torch.where(touching.sum(1) > 0, touched, cloud) if name == "target" else cloud
+        ends.append(torch.cat([hand[:, :54], place], -1))
+    u = torch.linspace(0, 1, frames, device=ends[0].device)[:, None]
+    return ends[0][:, None] * (1 - u) + ends[1][:, None] * u
+
+
 class ConditionEncoder(nn.Module):
     """Five tokens: cloud, start, target, camera, text."""
 
@@ -103,23 +119,6 @@ class ConditionEncoder(nn.Module):
             self.text(condition["text"]),
         ]
         return torch.stack(tokens, dim=1) + self.kind
-
-    def straight_path(self, condition: dict[str, Tensor], frames: int) -> Float[Tensor, "batch frames 57"]:
-        """Straight line from the start to the target configuration, positions scaled: what the motion departs from.
-
-        The object starts at its cloud's centre and ends where the target's fingertips touch.
-        """
-        ends = []
-        for name in ("start", "target"):
-            hand = condition[name]
-            points, touching = hand[:, 59:74].unflatten(1, (5, 3)), hand[:, 54:59, None]
-            touched = (points * touching).sum(1) / touching.sum(1).clamp(min=1.0)
-            cloud = condition["cloud"][:, :NUT_POINTS, :3].mean(1)
-            place = torch.where(touching.sum(1) > 0, touched, cloud) if name == "target" else cloud
-            wrist, place = ((x - self.origin) / self.scale for x in (hand[:, :3], place))
-            ends.append(torch.cat([wrist, hand[:, 3:54], place], -1))
-        u = torch.linspace(0, 1, frames, device=ends[0].device)[:, None]
-        return ends[0][:, None] * (1 - u) + ends[1][:, None] * u
 
     def _scaled(self, value: Tensor, places: tuple[slice, ...]) -> Tensor:
         """Centre and scale the positions among the numbers; a finger that does not touch keeps its zeros."""

@@ -19,9 +19,9 @@ from einops import rearrange
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dexprior.prior.conditioning import GUIDE_SIZE, ConditionEncoder
+from dexprior.prior.conditioning import ConditionEncoder, straight_path
 from dexprior.prior.maps import MAP_CHANNELS, control_maps
-from dexprior.prior.motion import MOTION_SIZE
+from dexprior.prior.motion import FINGERS, MOTION_SIZE, OBJECT, WRIST
 
 __all__ = ["JointDenoiser"]
 
@@ -72,7 +72,11 @@ class JointDenoiser(ModelMixin, ConfigMixin):
             noisy: (1 - sigma) * clean + sigma * noise, standardised.
             low_video: the noisy video, shrunk by `LOW`.
         """
-        return self.motion(noisy, sigma, low_video, video_sigma, condition)
+        path = straight_path(condition, noisy.shape[1])
+        straight = self.motion_mean.expand(*path.shape[:2], -1).clone()
+        straight[..., WRIST.start : FINGERS.stop] = path[..., :54]
+        straight[..., OBJECT] = path[..., 54:]
+        return self.motion(noisy, sigma, low_video, video_sigma, condition, self.standard(straight))
 
     def denoise_video(
         self,
@@ -118,7 +122,7 @@ class MotionStage(nn.Module):
         self.condition = ConditionEncoder(width)
         self.embed = nn.Linear(patch * MOTION_SIZE, width)
         self.see = nn.Linear(patch * low, width)
-        self.guide = nn.Linear(patch * GUIDE_SIZE, width)
+        self.guide = nn.Linear(patch * MOTION_SIZE, width)
         self.times = nn.ModuleList([SigmaEmbedding(width) for _ in range(2)])
         self.position = nn.Parameter(0.02 * torch.randn(frames // patch, width))
         layer = nn.TransformerEncoderLayer(
@@ -127,6 +131,7 @@ class MotionStage(nn.Module):
         self.blocks = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, patch * MOTION_SIZE)
+        nn.init.zeros_(self.head.weight)
 
     def forward(
         self,
@@ -135,18 +140,18 @@ class MotionStage(nn.Module):
         low_video: Float[Tensor, "batch time 3 low low"],
         video_sigma: Float[Tensor, " batch"],
         condition: dict[str, Tensor],
+        straight: Float[Tensor, "batch time 73"],
     ) -> Float[Tensor, "batch time 73"]:
-        """Clean motion, standardised."""
+        """Clean motion, standardised, as a correction to the straight path."""
         tokens = self.embed(rearrange(noisy, "b (n p) d -> b n (p d)", p=self.patch))
         tokens = tokens + self.see(rearrange(low_video, "b (n p) c y x -> b n (p c y x)", p=self.patch))
-        straight = self.condition.straight_path(condition, noisy.shape[1])
         tokens = tokens + self.guide(rearrange(straight, "b (n p) d -> b n (p d)", p=self.patch))
         tokens = tokens + self.position
         time = self.times[0](sigma) + self.times[1](video_sigma)
         given = self.condition(condition)
         h = self.blocks(torch.cat([given, tokens], dim=1) + time[:, None])
         out = self.head(self.norm(h[:, given.shape[1] :]))
-        return rearrange(out, "b n (p d) -> b (n p) d", p=self.patch)
+        return straight + rearrange(out, "b n (p d) -> b (n p) d", p=self.patch)
 
 
 class VideoStage(nn.Module):

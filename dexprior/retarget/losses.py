@@ -13,6 +13,7 @@ from torch import Tensor
 __all__ = [
     "GRIPPER_SPEED",
     "GRIPPER_STIFFNESS",
+    "contact_logit",
     "contact_timing_loss",
     "follow_gripper",
     "force_profile_loss",
@@ -20,8 +21,7 @@ __all__ = [
     "limit_loss",
     "position_loss",
     "smoothness_loss",
-    "soft_contact",
-]
+    ]
 
 GRIPPER_STIFFNESS = 3000.0
 """[N/m] of each pad's servo in the built-in gripper."""
@@ -35,17 +35,17 @@ def follow_gripper(commanded: Float[Tensor, "batch time"], dt: float) -> Float[T
 
     The commanded opening may go below the object's width; that part is a force, not a motion, and is not limited.
     """
-    opening = commanded[:, 0]
+    opening, reach = commanded[:, 0], GRIPPER_SPEED * dt
     steps = [opening]
     for k in range(1, commanded.shape[1]):
-        opening = opening + (commanded[:, k] - opening).clamp(-GRIPPER_SPEED * dt, GRIPPER_SPEED * dt)
+        opening = opening + reach * torch.tanh((commanded[:, k] - opening) / reach)
         steps.append(opening)
     return torch.stack(steps, dim=1)
 
 
-def soft_contact(opening: Float[Tensor, "batch time"], width: float) -> Float[Tensor, "batch time"]:
-    """Probability that the pads touch an object of that width [m] between them."""
-    return torch.sigmoid((width - opening) / _SOFT)
+def contact_logit(opening: Float[Tensor, "batch time"], width: float) -> Float[Tensor, "batch time"]:
+    """Log odds that the pads touch an object of that width [m] between them."""
+    return (width - opening) / _SOFT
 
 
 def grip_force(opening: Float[Tensor, "batch time"], width: float) -> Float[Tensor, "batch time"]:
@@ -78,10 +78,10 @@ def smoothness_loss(position: Float[Tensor, "batch time d"], dt: float) -> Float
 
 
 def contact_timing_loss(
-    robot: Float[Tensor, "batch time"], human: Float[Tensor, "batch time"]
+    robot_logit: Float[Tensor, "batch time"], human: Float[Tensor, "batch time"]
 ) -> Float[Tensor, ""]:
-    """Cross-entropy between who touches when: robot's soft contact against the human's."""
-    return torch.nn.functional.binary_cross_entropy(robot.clamp(1e-6, 1 - 1e-6), human)
+    """Cross-entropy between who touches when: log odds of the robot's contact against the human's contact."""
+    return torch.nn.functional.binary_cross_entropy_with_logits(robot_logit, human)
 
 
 def force_profile_loss(

@@ -236,7 +236,7 @@ def _step_losses(
     )
     tool, opening = model(noisy, given)
     reached = losses.follow_gripper(opening, dt)
-    robot_contact = losses.soft_contact(reached, config.object_width)
+    robot_contact = losses.contact_logit(reached, config.object_width)
     robot_force = losses.grip_force(opening, config.object_width)
     limits = losses.limit_loss(
         tool, opening + 0.02, dt=dt, max_speed=config.max_speed, max_opening=config.max_opening + 0.02,

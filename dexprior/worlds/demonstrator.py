@@ -7,6 +7,7 @@ a world whose contact differs from the training simulator's.
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,7 +34,7 @@ from dexprior.worlds.insertion import (
     succeeded,
 )
 
-__all__ = ["Demonstrator", "PinchGrasp", "Recording", "solve_pinch"]
+__all__ = ["Demonstrator", "HandPlan", "PinchGrasp", "Recording", "plan_insertion", "solve_pinch"]
 
 _PINCHING = ("thumb", "index", "middle")
 _HINGE_NAMES = tuple(name for name, *_ in HINGES)
@@ -161,7 +162,7 @@ class Demonstrator:
         """
         import mujoco
 
-        plan = self._plan(scene, np.random.default_rng(seed), frames / fps)
+        plan = plan_insertion(self.config, self.grasp, scene, np.random.default_rng(seed), frames / fps)
         m, d = self.model, self.data
         mujoco.mj_resetData(m, d)
         nut = np.asarray(scene["nut"], dtype=np.float64)
@@ -210,36 +211,6 @@ class Demonstrator:
 
         return hysteresis(force, on=CONTACT_ON, off=CONTACT_OFF)
 
-    def _plan(self, scene: dict[str, Any], rng: np.random.Generator, duration: float) -> _Plan:
-        nut = np.array([*np.asarray(scene["nut"])[:2], self.config.height / 2])
-        seated = np.array([*np.asarray(scene["bolt"])[:2], self.config.height / 2 + 0.003])
-        twist = rng.uniform(-0.5, 0.5)
-        turn = np.array([np.cos(twist / 2), 0.0, 0.0, np.sin(twist / 2)])
-        grip = pose_multiply(np.array([0, 0, 0, *turn]), self.grasp.wrist_pose)
-        grip = grip + np.array([*rng.normal(0, 0.001, 3), 0, 0, 0, 0])
-        tilt = quat_from_axis_angle(rng.normal(0, 0.25, 3))
-        away = np.array([rng.uniform(-0.06, 0.04), rng.uniform(-0.10, -0.04), rng.uniform(0.06, 0.11)])
-        start = pose_multiply(np.array([0, 0, 0, 1.0, 0, 0, 0]), grip)
-        start = np.concatenate([start[:3] + away, pose_multiply(np.array([0, 0, 0, *tilt]), start)[3:]])
-        rise = self.config.bolt_height + rng.uniform(0.012, 0.03)
-        above = seated + [*rng.normal(0, 0.001, 2), rise]
-        phases = duration * np.cumsum([0.22, 0.15, 0.14, 0.24, 0.20]) * rng.uniform(0.94, 1.04)
-
-        def at(point: np.ndarray) -> np.ndarray:
-            return np.concatenate([grip[:3] + point, grip[3:]])
-
-        knots = [
-            np.concatenate([start[:3] + nut, start[3:]]), at(nut), at(nut), at(nut + [0, 0, rise]), at(above),
-            at(np.array([*above[:2], seated[2]])),
-        ]  # fmt: skip
-        return _Plan(
-            times=np.concatenate([[0.0], phases]),
-            knots=np.stack(knots),
-            nut_goals=np.stack([above, [*above[:2], seated[2]]]),
-            open=self.grasp.open,
-            squeeze=self.grasp.touch + rng.uniform(0.8, 1.3) * (self.grasp.squeeze - self.grasp.touch),
-        )
-
     def _wrench(self) -> Float[np.ndarray, "6"]:
         """Sum of the contact forces on the fingertips, about the wrist, in the wrist frame."""
         import mujoco
@@ -271,7 +242,7 @@ CONTACT_OFF = 0.15
 
 
 @dataclass(frozen=True)
-class _Plan:
+class HandPlan:
     """Wrist knots with minimum-jerk blends; the fingers close during the second phase."""
 
     times: Float[np.ndarray, " knot"]
@@ -281,7 +252,7 @@ class _Plan:
     open: Float[np.ndarray, " hinge"]
     squeeze: Float[np.ndarray, " hinge"]
 
-    def corrected(self, wrist: Float[np.ndarray, "7"], nut: Float[np.ndarray, "7"]) -> _Plan:
+    def corrected(self, wrist: Float[np.ndarray, "7"], nut: Float[np.ndarray, "7"]) -> HandPlan:
         """The plan after a look at how the nut really lies in the hand: upright nut over the bolt, not wrist."""
         axis = quat_rotate(nut[3:], np.array([0.0, 0.0, 1.0]))
         axis = axis if axis[2] > 0 else -axis
@@ -302,3 +273,43 @@ class _Plan:
     def hinges(self, t: float) -> Float[np.ndarray, " hinge"]:
         u = float(minimum_jerk(np.array((t - self.times[1]) / (self.times[2] - self.times[1]))))
         return self.open + u * (self.squeeze - self.open)
+
+
+def plan_insertion(
+    config: InsertionConfig, grasp: PinchGrasp, scene: Mapping[str, Any], rng: np.random.Generator, duration: float
+) -> HandPlan:
+    """Where wrist and fingers are told to go: reach, pinch, lift, carry, lower, with one person's small variations.
+
+    Args:
+        scene: `nut` and `bolt` positions on the table [m].
+        rng: draws timing, approach, grip and small errors.
+        duration: of the whole [s].
+    """
+    nut = np.array([*np.asarray(scene["nut"])[:2], config.height / 2])
+    seated = np.array([*np.asarray(scene["bolt"])[:2], config.height / 2 + 0.003])
+    twist = rng.uniform(-0.5, 0.5)
+    turn = np.array([np.cos(twist / 2), 0.0, 0.0, np.sin(twist / 2)])
+    grip = pose_multiply(np.array([0, 0, 0, *turn]), grasp.wrist_pose)
+    grip = grip + np.array([*rng.normal(0, 0.001, 3), 0, 0, 0, 0])
+    tilt = quat_from_axis_angle(rng.normal(0, 0.25, 3))
+    away = np.array([rng.uniform(-0.06, 0.04), rng.uniform(-0.10, -0.04), rng.uniform(0.06, 0.11)])
+    start = pose_multiply(np.array([0, 0, 0, 1.0, 0, 0, 0]), grip)
+    start = np.concatenate([start[:3] + away, pose_multiply(np.array([0, 0, 0, *tilt]), start)[3:]])
+    rise = config.bolt_height + rng.uniform(0.012, 0.03)
+    above = seated + [*rng.normal(0, 0.001, 2), rise]
+    phases = duration * np.cumsum([0.22, 0.15, 0.14, 0.24, 0.20]) * rng.uniform(0.94, 1.04)
+
+    def at(point: np.ndarray) -> np.ndarray:
+        return np.concatenate([grip[:3] + point, grip[3:]])
+
+    knots = [
+        np.concatenate([start[:3] + nut, start[3:]]), at(nut), at(nut), at(nut + [0, 0, rise]), at(above),
+        at(np.array([*above[:2], seated[2]])),
+    ]  # fmt: skip
+    return HandPlan(
+        times=np.concatenate([[0.0], phases]),
+        knots=np.stack(knots),
+        nut_goals=np.stack([above, [*above[:2], seated[2]]]),
+        open=grasp.open,
+        squeeze=grasp.touch + rng.uniform(0.8, 1.3) * (grasp.squeeze - grasp.touch),
+    )

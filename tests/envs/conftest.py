@@ -39,6 +39,7 @@ def state() -> RobotState:
         tcp=np.array([*position[0], 0.0, 1.0, 0.0, 0.0]),
         opening=0.08,
         wrench=np.zeros(6),
+        peak_force=0.0,
         touch=np.zeros(2),
         cloud=np.zeros((64, 3)),
     )

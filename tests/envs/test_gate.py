@@ -1,4 +1,4 @@
-"""Each rule of the gate fires when it should and does not when it should not; a stop lasts; evidence stays."""
+"""Each rule of the gate fires when it should and not otherwise; a stop lasts; evidence stays."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def test_a_stop_lasts_until_somebody_resets_it(clock, robot):
     assert robot.calls == ["stop", "recover"]
     gate.read(robot)
     assert gate.send(_command(clock, seq=40), robot).verdict == "pass"  # the count starts again
-    assert "Ada" in [e for e in gate.evidence if e.rule == "reset"][0].message
+    assert "Ada" in next(e.message for e in gate.evidence if e.rule == "reset")
 
 
 @pytest.mark.parametrize(
@@ -265,12 +265,18 @@ def test_force(clock, robot, state, force, stops):
     assert (gate.latched.rule, gate.latched.value, gate.latched.limit) == ("force", pytest.approx(61.0), 60.0)
 
 
+def test_a_force_between_two_states_counts_too(clock, robot, state):
+    robot.state = replace(state, peak_force=61.0)
+    with pytest.raises(SafetyStop, match="force"):
+        SafetyGate(clock=clock).read(robot)
+
+
 def test_too_many_refusals_in_a_row_stop(clock, robot):
     gate = _gate(clock, robot, max_consecutive_refusals=2)
     fast = [2.0, 0, 0, 0, 0, 0]
     for seq, twist in enumerate([fast, fast, [0] * 6, fast, fast]):  # never three in a row
         gate.send(_command(clock, seq, twist), robot)
-    with pytest.raises(SafetyStop, match="3 commands refused in a row; the last one: 2.000 m/s"):
+    with pytest.raises(SafetyStop, match=r"3 commands refused in a row; the last one: 2\.000 m/s"):
         gate.send(_command(clock, 5, fast), robot)
     assert robot.calls == ["stop"]
 

@@ -39,7 +39,9 @@ class RobotState:
     opening: float
     """Distance between the pads [m]."""
     wrench: Float[np.ndarray, " 6"]
-    """Of the environment on the tool, wrist frame [N, N m]."""
+    """Of the environment on the tool at this moment, wrist frame [N, N m]."""
+    peak_force: float
+    """Largest norm of the force since the state before [N]: an impact lasts milliseconds, a period forty."""
     touch: Float[np.ndarray, " 2"]
     """Normal force on each pad [N]."""
     cloud: Float[np.ndarray, "point 3"]
@@ -49,7 +51,7 @@ class RobotState:
 
     def __post_init__(self) -> None:
         check = Checker(self)
-        for name in ("t", "t_host", "opening"):
+        for name in ("t", "t_host", "opening", "peak_force"):
             object.__setattr__(self, name, float(check.array(name)))
         for name, size in (("q", 7), ("qd", 7), ("wrench", 6), ("touch", 2)):
             check.array(name, size)

@@ -60,7 +60,7 @@ class GateConfig:
     max_angular_speed: Annotated[float, Gt(0)] = 3.5
     """Norm of the commanded angular velocity [rad/s]; three axes at the action's limit need 3.46."""
     max_force: Annotated[float, Gt(0)] = 60.0
-    """Norm of the measured force at which the robot is stopped [N]."""
+    """Norm of the measured force, between two states too, at which the robot is stopped [N]."""
     max_command_age: Annotated[float, Gt(0)] = 0.2
     """Between deciding on a command and sending it, either way [s]: one from the future has a bad clock."""
     max_state_age: Annotated[float, Gt(0)] = 0.5
@@ -346,7 +346,7 @@ class SafetyGate:
         return None
 
     def _judge_state(self, state: RobotState, before: RobotState | None) -> _Finding | None:
-        force = float(np.linalg.norm(state.wrench[:3]))
+        force = max(state.peak_force, float(np.linalg.norm(state.wrench[:3])))
         if force > self.config.max_force:
             return _Finding("force", force, self.config.max_force, "N", f"{force:.1f} N on the tool")
         if state.status == "stopped":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from collections.abc import Mapping
@@ -26,7 +27,7 @@ PROTOCOL, VERSION = "dexprior.robot", 1
 
 _ROBOT = "dexprior.envs.hardware.robot"
 _FIELDS: dict[str, tuple[int, ...]] = {
-    "q": (7,), "qd": (7,), "tcp": (7,), "opening": (), "wrench": (6,), "touch": (2,),
+    "q": (7,), "qd": (7,), "tcp": (7,), "opening": (), "wrench": (6,), "peak_force": (), "touch": (2,),
     "cloud": OBSERVATION_SIZES["cloud"],
 }  # fmt: skip
 _TRUTH: dict[str, tuple[int, ...]] = {"nut": (7,), "bolt": (3,), "slip": (), "held": ()}
@@ -140,8 +141,10 @@ class LoopbackDriver:
         return self._state({"type": "idle", "seconds": seconds})
 
     def close(self) -> None:
-        """End the robot's process; again does nothing."""
+        """Say goodbye and end the robot's process; again does nothing."""
         if self._connection is not None:
+            with contextlib.suppress(ConnectionLost):  # gone already: then there is nobody to say goodbye to
+                self._connection.request({"type": "close"})
             self._connection.close()
         if self._robot is not None:
             self._robot.close()
@@ -155,10 +158,12 @@ class LoopbackDriver:
         return self._connection.request(message)
 
 
-def state_to_plain(reading: Reading, *, t: float, seq: int, status: str, tracker: bool) -> dict[str, Any]:
+def state_to_plain(
+    reading: Reading, *, t: float, seq: int, status: str, peak_force: float, tracker: bool
+) -> dict[str, Any]:
     """What the robot says about itself, from the reading of its one world."""
-    plain: dict[str, Any] = {"t": t, "seq": seq, "status": status}
-    plain |= {name: getattr(reading, name)[0] for name in _FIELDS}
+    plain: dict[str, Any] = {name: getattr(reading, name)[0] for name in _FIELDS if name != "peak_force"}
+    plain |= {"t": t, "seq": seq, "status": status, "peak_force": peak_force}
     seen = reading.truth if tracker else None
     plain["truth"] = None if seen is None else {name: getattr(seen, name)[0] for name in _TRUTH}
     return plain

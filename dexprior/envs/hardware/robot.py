@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import mujoco
 import numpy as np
 
 from dexprior.config import validate
@@ -36,7 +37,7 @@ from dexprior.worlds.stepping import CONTROL_DT
 __all__ = ["LoopbackRobot", "main", "serve"]
 
 _CLOCK_START = 1000.0  # [s] so that nobody takes the device's clock for another one
-_FRAME_TIMEOUT = 0.5  # [s] a client that stalls inside a frame must not keep the robot from holding
+_FRAME_TIMEOUT = 1.0  # [s] a client that stalls inside a frame must not keep the robot from holding
 _NUT, _BOLT = (0.44, -0.1, 0.0), (0.46, 0.1, 0.0)  # [m] where things are before the first `prepare`
 
 
@@ -65,7 +66,10 @@ class LoopbackRobot:
         tracker: bool = True,
     ) -> None:
         self.real_time, self.stale_after, self.tracker = real_time, stale_after, tracker
-        self._backend = SimBackend(1, family=family, world=world, cone=cone, threads=1)
+        self._backend = SimBackend(1, family=family, world=world, cone=cone, stepper=self._substep)
+        address = self._backend.worlds.model.sensor("wrench_force").adr[0]
+        self._force = slice(address, address + 3)
+        self._tare, self._peak = np.zeros(3), 0.0
         self._values = family.as_dict(family.sample(np.random.default_rng(seed), 1)[0])
         self._clock = _CLOCK_START
         self._stopped = False
@@ -152,7 +156,14 @@ class LoopbackRobot:
         self._command = None
         self._heard = self._clock
         self._opening = MAX_OPENING
-        return self._backend.reset([instance])
+        reading = self._backend.reset([instance])
+        self._tare, self._peak = self._backend.worlds.data.sensordata[self._force].copy(), 0.0
+        return reading
+
+    def _substep(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        """One step of the physics, with an eye on the force between two states."""
+        mujoco.mj_step(model, data)
+        self._peak = max(self._peak, float(np.linalg.norm(data.sensordata[self._force] - self._tare)))
 
     def _instance(self, message: Mapping[str, Any]) -> Instance:
         nut, bolt = (tuple(map(float, wire.array_from(message, name, 3))) for name in ("nut", "bolt"))
@@ -166,8 +177,14 @@ class LoopbackRobot:
 
     def _state(self) -> dict[str, Any]:
         plain = state_to_plain(
-            self._reading, t=self._clock, seq=self._done, status=self.status, tracker=self.tracker
+            self._reading,
+            t=self._clock,
+            seq=self._done,
+            status=self.status,
+            peak_force=self._peak,
+            tracker=self.tracker,
         )
+        self._peak = 0.0
         return {"type": "state"} | plain
 
     def _require_running(self, what: str) -> None:
@@ -177,38 +194,61 @@ class LoopbackRobot:
 
 def serve(robot: LoopbackRobot, listener: socket.socket) -> None:
     """Serve one client after the other, for ever; a robot in real time moves on while nobody talks to it."""
-    connection: wire.Connection | None = None
-    waiting: Mapping[str, Any] | None = None  # a `read` whose command is being carried out
+    session: _Session | None = None
     due = time.monotonic() + CONTROL_DT
     while True:
         left = max(due - time.monotonic(), 0.0) if robot.real_time else None
-        ready, _, _ = select.select([listener if connection is None else connection], [], [], left)
+        ready, _, _ = select.select([listener if session is None else session.connection], [], [], left)
         try:
-            if ready and connection is None:
-                connection = _admit(listener)
-            elif ready and connection is not None:
-                message = connection.receive()
-                answer = _answer(robot, message)
-                waiting = message if answer is None else None
-                if answer is not None:
-                    connection.send(answer)
+            if ready:
+                session = _admit(robot, listener) if session is None else session.heard()
             if robot.real_time and time.monotonic() >= due:
                 robot.tick()
                 due = max(
                     due + CONTROL_DT, time.monotonic()
-                )  # an overloaded machine loses time, it does not race
-                answer = None if waiting is None else _answer(robot, waiting)
-                if answer is not None and connection is not None:
-                    waiting = None
-                    connection.send(answer)
+                )  # an overloaded machine loses time, it never races
+                if session is not None:
+                    session.ticked()
         except (BadInput, ConnectionLost) as error:
             print(f"loopback robot: {error}", file=sys.stderr)
-            if connection is not None:
-                connection.close()
-            connection = waiting = None
+            if session is not None:
+                session.connection.close()
+            session = None
 
 
-def _admit(listener: socket.socket) -> wire.Connection:
+class _Session:
+    """One client: its connection, and perhaps a `read` that waits until its command was carried out."""
+
+    def __init__(self, robot: LoopbackRobot, connection: wire.Connection) -> None:
+        self.robot, self.connection = robot, connection
+        self._waiting: Mapping[str, Any] | None = None
+
+    def heard(self) -> _Session | None:
+        """Take one message; None when it was the goodbye."""
+        message = self.connection.receive()
+        if message["type"] == "close":
+            self.connection.send({"type": "closed"})
+            self.connection.close()
+            return None
+        self._answer(message)
+        return self
+
+    def ticked(self) -> None:
+        """Time has passed: perhaps the waiting `read` can be answered."""
+        if self._waiting is not None:
+            self._answer(self._waiting)
+
+    def _answer(self, message: Mapping[str, Any]) -> None:
+        try:
+            answer = self.robot.answer(message)
+        except DexpriorError as error:
+            answer = wire.error_message(error)
+        self._waiting = message if answer is None else None
+        if answer is not None:
+            self.connection.send(answer)
+
+
+def _admit(robot: LoopbackRobot, listener: socket.socket) -> _Session:
     sock, (host, port, *_) = listener.accept()
     connection = wire.Connection(sock, timeout=_FRAME_TIMEOUT, peer=f"client {host}:{port}")
     try:
@@ -216,14 +256,7 @@ def _admit(listener: socket.socket) -> wire.Connection:
     except (BadInput, ConnectionLost):
         connection.close()
         raise
-    return connection
-
-
-def _answer(robot: LoopbackRobot, message: Mapping[str, Any]) -> dict[str, Any] | None:
-    try:
-        return robot.answer(message)
-    except DexpriorError as error:
-        return wire.error_message(error)
+    return _Session(robot, connection)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

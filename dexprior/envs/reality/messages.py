@@ -19,6 +19,7 @@ __all__ = [
     "instance_to_plain",
     "reading_from_plain",
     "reading_to_plain",
+    "require_step",
 ]
 
 PROTOCOL, VERSION = "dexprior.reality", 1

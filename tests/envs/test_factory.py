@@ -1,0 +1,101 @@
+"""One name, one backend: all of them take the same commands and give the same kind of reading."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dexprior.collision import ImpulseNetwork, Surrogate, SurrogateConfig
+from dexprior.config import to_plain, validate
+from dexprior.envs import BackendConfig, make_backend
+from dexprior.envs.base import observe, score
+from dexprior.envs.factory import HardwareOptions, HybridOptions, MujocoOptions, RealityOptions
+from dexprior.envs.hardware import GateConfig
+from dexprior.envs.panel import Panel
+from dexprior.envs.reality import start_server
+from dexprior.errors import ConfigError, SafetyStop, UnknownName
+from dexprior.worlds.insertion import TRAINING_FAMILY
+
+
+@pytest.fixture
+def easy():
+    """An instance in the training simulator."""
+    return Panel.sample("test", TRAINING_FAMILY, 1, seed=3).instances[0]
+
+
+@pytest.fixture
+def config(tmp_path) -> BackendConfig:
+    surrogate = Surrogate.from_network(
+        ImpulseNetwork(SurrogateConfig(width=8, depth=1)), np.array([[-9.0, 9.0]] * 4)
+    )
+    path = surrogate.save(tmp_path / "collision.safetensors", producer="test", seed=0)
+    return BackendConfig(hybrid=HybridOptions(checkpoint=str(path), phi=(0.3, 0.5, 0.002)))
+
+
+@pytest.mark.parametrize("kind", ["mujoco", "hybrid", "reality", "hardware"])
+def test_every_kind_reads_alike(kind, config, easy):
+    backend = make_backend(BackendConfig(kind=kind, hybrid=config.hybrid))
+    try:
+        backend.reset([easy])
+        reading = backend.step(np.array([[0.1, 0, 0, 0, 0, 0]]), np.array([0.08]))
+        assert backend.n == 1
+        assert reading.t[0] == pytest.approx(0.04)
+        assert {name: value.shape for name, value in observe(reading).items()} == {
+            "proprio": (1, 24), "wrench": (1, 6), "touch": (1, 2), "cloud": (1, 64, 3), "time": (1, 1),
+        }  # fmt: skip
+        assert 0.0 <= score(reading, backend.world)["total"][0] <= 1.0
+    finally:
+        backend.close()
+
+
+def test_a_name_is_enough():
+    assert make_backend("mujoco").n == 1
+
+
+def test_an_unknown_name_lists_the_names():
+    with pytest.raises(UnknownName, match=r"'mujocco'.*'mujoco'.*hybrid, reality, hardware"):
+        make_backend("mujocco")
+
+
+def test_options_reach_the_backend(easy):
+    assert make_backend(BackendConfig(mujoco=MujocoOptions(n=3))).n == 3
+    strict = GateConfig(max_linear_speed=0.05, max_consecutive_refusals=0)
+    backend = make_backend(
+        BackendConfig(kind="hardware", hardware=HardwareOptions(gate=strict, tracker=False))
+    )
+    assert backend.reset([easy]).truth is None
+    with pytest.raises(SafetyStop, match=r"0\.100 m/s"):
+        backend.step(np.array([[0.1, 0, 0, 0, 0, 0]]), np.array([0.08]))
+    backend.close()
+
+
+def test_a_running_server_is_used(easy):
+    with start_server(tracker=False) as server:
+        options = RealityOptions(host=server.address[0], port=server.address[1])
+        backend = make_backend(BackendConfig(kind="reality", reality=options))
+        assert backend.reset([easy]).truth is None
+        backend.close()
+        assert server.running
+
+
+def test_what_is_required_is_asked_for():
+    with pytest.raises(ConfigError, match="checkpoint"):
+        make_backend("hybrid")
+
+
+def test_configuration_is_plain_data_and_strict():
+    config = BackendConfig(kind="reality", hardware=HardwareOptions(gate=GateConfig(max_force=20.0)))
+    assert validate(BackendConfig, to_plain(config)) == config
+    with pytest.raises(ConfigError, match=r"hardware\.gate\.max_forse.*max_force"):
+        validate(BackendConfig, {"hardware": {"gate": {"max_forse": 1.0}}})
+    with pytest.raises(ConfigError, match="kind"):
+        validate(BackendConfig, {"kind": "dream"})
+
+
+def test_the_package_loads_neither_torch_nor_mujoco():
+    code = "import sys, dexprior.envs; print([m for m in ('torch', 'mujoco') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
