@@ -414,7 +414,8 @@ def read_json(path: Path) -> dict[str, Any]:
 def exit_with_parent() -> None:
     """End this process when its stdin closes: when the parent that holds the other end ends, however it does.
 
-    A kernel closes a dead process's pipes, so this works after SIGKILL too.
+    A kernel closes a dead process's pipes, so this works after SIGKILL too. A process that the parent forked
+    without exec holds the other end as well, and must end, too.
     """
 
     def watch() -> None:

@@ -13,6 +13,7 @@ from torch import Tensor
 __all__ = [
     "GRIPPER_SPEED",
     "GRIPPER_STIFFNESS",
+    "clearance_loss",
     "contact_logit",
     "contact_timing_loss",
     "follow_gripper",
@@ -27,6 +28,7 @@ GRIPPER_STIFFNESS = 3000.0
 """[N/m] of each pad's servo in the built-in gripper."""
 GRIPPER_SPEED = 0.30
 """[m/s] fastest change of the opening that the built-in gripper follows."""
+_CLEARANCE = 0.035  # [m] half the object's and half the pads' height, and some
 _SOFT = 0.0015  # [m] width of the soft contact
 
 
@@ -70,6 +72,23 @@ def position_loss(
     c = contact[..., None]
     target = (1 - c) * pinch + c * held
     return (100 * (tool - target)).square().sum(-1).mean()
+
+
+def clearance_loss(
+    tool: Float[Tensor, "batch time 3"], held: Float[Tensor, "batch time 3"], contact: Float[Tensor, "batch time"]
+) -> Float[Tensor, ""]:
+    """How far open pads come below the object's top before they straddle it, squared [(5 mm)2].
+
+    Human fingers reach around an object from the side; pads that are parallel and open would knock it over.
+
+    Args:
+        tool: tool centre point [m].
+        held: where the tool holds the object [m].
+        contact: human contact in [0, 1]; no clearance is asked for during it.
+    """
+    aside = (tool - held)[..., :2].norm(dim=-1)
+    wanted = held[..., 2] + _CLEARANCE * ((aside - 0.004) / 0.010).clamp(0, 1)
+    return (((wanted - tool[..., 2]) / 0.005).clamp(min=0).square() * (1 - contact)).mean()
 
 
 def smoothness_loss(position: Float[Tensor, "batch time d"], dt: float) -> Float[Tensor, ""]:

@@ -25,6 +25,7 @@ __all__ = [
     "RetargetConfig",
     "Retargeter",
     "hand_features",
+    "human_contact",
     "load_retargeter",
     "save_retargeter",
     "tool_trajectory",
@@ -62,6 +63,8 @@ class RetargetConfig:
     """Lowest tool height [m]."""
     position: Annotated[float, Ge(0)] = 1.0
     """Weight of the position loss."""
+    clearance: Annotated[float, Ge(0)] = 1.0
+    """Weight of the clearance loss."""
     smoothness: Annotated[float, Ge(0)] = 0.002
     """Weight of the smoothness loss."""
     timing: Annotated[float, Ge(0)] = 3.0
@@ -151,7 +154,7 @@ def train_retargeter(stack: Stack, config: RetargetConfig, folder: Path, *, seed
             state, modules={"model": model}, optimizers={"adamw": optimizer}, config=config
         )
         step, history = progress["step"], progress["history"]
-    human = _human_contact(stack.contact, stack.force)
+    human = human_contact(stack.contact, stack.force)
     bar = tqdm(total=config.steps, initial=step, desc="train retargeting", unit="step")
     while step < config.steps:
         rng = np.random.default_rng([seed, step])
@@ -206,7 +209,7 @@ def load_retargeter(path: str | Path) -> Retargeter:
     return model.eval()
 
 
-def _human_contact(
+def human_contact(
     contact: Float[np.ndarray, "clip time 5"], force: Float[np.ndarray, "clip time 5"]
 ) -> tuple[Float[np.ndarray, "clip time"], Float[np.ndarray, "clip time"]]:
     """Whether the human holds (thumb and an opposing finger touch), and the thumb's normal force [N]."""
@@ -244,6 +247,7 @@ def _step_losses(
     )  # fmt: skip
     return {
         "position": config.position * losses.position_loss(tool, target, held, contact),
+        "clearance": config.clearance * losses.clearance_loss(tool, held, contact),
         "smoothness": config.smoothness * losses.smoothness_loss(tool, dt),
         "timing": config.timing * losses.contact_timing_loss(robot_contact, contact),
         "force": config.force * losses.force_profile_loss(robot_force, config.grip_gain * force, contact),

@@ -160,10 +160,13 @@ class InsertionWorlds:
             twist: at the tool centre point, base axes [m/s, rad/s].
             opening: wanted distance between the pads [m].
         """
-        self._ctrl[:, :7] = self.controller.step(self._qpos[:, self._arm], twist, CONTROL_DT)
-        half = np.clip(opening, 0.0, MAX_OPENING) / 2
-        self._ctrl[:, 7:] = half[:, None]
+        self.drive(self.controller.step(self._qpos[:, self._arm], twist, CONTROL_DT), opening)
         self.advance(self._substeps)
+
+    def drive(self, q: Float[np.ndarray, "n 7"], opening: Float[np.ndarray, " n"]) -> None:
+        """Set joint position targets [rad] and openings [m] directly; `advance` then moves time."""
+        self._ctrl[:, :7] = q
+        self._ctrl[:, 7:] = (np.clip(opening, 0.0, MAX_OPENING) / 2)[:, None]
 
     def advance(self, substeps: int) -> None:
         """Advance every world under its present controls."""

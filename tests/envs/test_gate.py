@@ -45,6 +45,15 @@ class Recorder:
     def recover(self) -> None:
         self.calls.append("recover")
 
+    def connect(self) -> None:
+        pass
+
+    def prepare(self, instance) -> RobotState:
+        return self.state
+
+    def close(self) -> None:
+        pass
+
 
 class Clock:
     """Seconds that pass when told to."""
@@ -287,6 +296,15 @@ def test_emergency_stop(clock, robot):
     assert robot.calls == ["stop"]
     with pytest.raises(SafetyStop, match="a hand in the cell"):
         gate.send(_command(clock), robot)
+
+
+def test_the_first_cause_of_a_stop_is_kept(clock, robot):
+    gate = _gate(clock, robot)
+    gate.emergency_stop(robot, "first")
+    gate.emergency_stop(robot, "second")
+    assert gate.latched is not None
+    assert gate.latched.message == "first"
+    assert [e.message for e in gate.evidence] == ["first", "second"]
 
 
 def test_a_robot_that_stopped_itself_stays_stopped(clock, robot, state):

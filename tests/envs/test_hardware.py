@@ -266,7 +266,7 @@ def test_in_real_time_the_robot_paces_holds_and_can_be_stopped_from_another_thre
     with pytest.raises(SafetyStop):
         _go_on(backend)
     timer.join()
-    assert backend.gate.latched.rule in ("emergency_stop", "robot")
+    assert (backend.gate.latched.rule, backend.gate.latched.message) == ("emergency_stop", "pressed")
     assert backend.driver.read().status == "stopped"
     backend.close()
 

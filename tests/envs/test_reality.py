@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import fields, replace
 
@@ -18,6 +19,7 @@ from dexprior.envs.base import Reading
 from dexprior.envs.panel import Panel
 from dexprior.envs.reality import RealityBackend, start_server
 from dexprior.envs.reality.messages import PROTOCOL, VERSION, reading_from_plain, reading_to_plain
+from dexprior.envs.reality.server import ServedWorld, serve
 from dexprior.envs.sim import InsertionEnv, SimBackend
 from dexprior.errors import BadInput, ConnectionLost
 from dexprior.worlds.insertion import HUMAN_WORLD, OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
@@ -116,7 +118,7 @@ def test_wrong_requests_are_refused_and_the_world_goes_on(reality, instance):
     with pytest.raises(BadInput, match="2 instances"):
         reality.reset([instance, instance])
     with pytest.raises(BadInput, match=r"\(2, 6\)"):
-        reality.step(np.zeros((2, 6)), np.zeros(1))
+        reality.step(np.zeros((2, 6)), np.zeros(2))
     with pytest.raises(BadInput, match="'seed'"):
         reality.reset([replace(instance, seed=-1)])
     with pytest.raises(BadInput, match="unknown request 'dance'"):
@@ -180,6 +182,38 @@ def _alive(pid: int) -> bool:
         return False
     with open(f"/proc/{pid}/stat") as stream:  # an ended process that nobody waited for still has an id
         return stream.read().rpartition(")")[2].split()[0] != "Z"
+
+
+class OtherEngine:
+    """What another engine must offer; this one answers with what it is given."""
+
+    n, world = 1, InsertionConfig()
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+
+    def reset(self, instances):
+        return self.reading
+
+    def step(self, twist, opening):
+        return replace(self.reading, qd=np.full((1, 7), np.nan))
+
+    def close(self):
+        pass
+
+
+def test_another_engine_is_served_alike_and_its_nan_is_an_error_of_its_own(instance):
+    reading = SimBackend(1, family=OTHER_FAMILY, threads=1).reset([instance])
+    served = ServedWorld(backend=OtherEngine(reading), parameters={}, engine="other 1.0")
+    with wire.listen() as listener:
+        threading.Thread(target=serve, args=(served, listener), daemon=True).start()
+        backend = RealityBackend(listener.getsockname())
+        assert backend.engine == "other 1.0"
+        _assert_equal(backend.reset([instance]), reading, 0.0)
+        with pytest.raises(BadInput, match=r"reading\.qd\[0\] = nan"):
+            backend.step(np.zeros((1, 6)), np.zeros(1))
+        _assert_equal(backend.reset([instance]), reading, 0.0)
+        backend.close()
 
 
 def test_readings_survive_the_trip(instance):

@@ -13,7 +13,7 @@ from dexprior.envs.base import Reading
 from dexprior.envs.hardware.driver import Driver, RobotState
 from dexprior.envs.hardware.gate import SafetyGate
 from dexprior.envs.panel import Instance
-from dexprior.errors import BadInput, SafetyStop
+from dexprior.errors import BadInput, ConnectionLost, SafetyStop
 from dexprior.types import Command
 from dexprior.worlds.insertion import InsertionConfig
 
@@ -80,21 +80,25 @@ class HardwareBackend:
         A refused command is a period of standing still; `gate.evidence` says why.
 
         Raises:
+            BadInput: not one twist and one opening.
             SafetyStop: the gate stopped the robot.
             ConnectionLost: the robot is gone.
         """
+        twist, opening = np.asarray(twist, dtype=np.float64), np.asarray(opening, dtype=np.float64)
+        if twist.shape != (1, 6) or opening.shape != (1,):
+            raise BadInput(f"twist {twist.shape} and opening {opening.shape}, expected (1, 6) and (1,)")
         self._seq += 1
         command = Command(
             seq=self._seq,
             t=self._clock(),
             mode="cartesian_velocity",
-            value=np.asarray(twist)[0],
-            gripper=float(np.asarray(opening)[0]),
+            value=twist[0],
+            gripper=float(opening[0]),
         )
         try:
             self.gate.send(command, self.driver)
             return self._reading(self.gate.read(self.driver))
-        except SafetyStop:
+        except (ConnectionLost, SafetyStop):
             if self._keep is not None:
                 self.gate.save(self._keep)
             raise

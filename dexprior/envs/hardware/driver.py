@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float
@@ -60,6 +60,7 @@ class RobotState:
         check.one_of("status", ("ready", "moving", "holding", "stopped"))
 
 
+@runtime_checkable
 class Driver(Protocol):
     """One robot cell. Methods block; none may be called before `connect`; `stop` may come from any thread.
 

@@ -172,10 +172,8 @@ class SafetyGate:
         """
         self.require_unlatched()
         finding = self._judge(command, driver.period)
-        if (
-            self._last_seq is None or command.seq > self._last_seq
-        ):  # a late duplicate does not turn the count back
-            self._last_seq = command.seq
+        # a late duplicate does not turn the count back
+        self._last_seq = command.seq if self._last_seq is None else max(self._last_seq, command.seq)
         if finding is not None and finding.stop:
             self._stop(finding, driver, command)
         self._refusals = 0 if finding is None else self._refusals + 1
@@ -219,11 +217,12 @@ class SafetyGate:
     def emergency_stop(self, driver: Driver, reason: str) -> None:
         """Latch and stop the robot, whatever it is doing.
 
+        A `read` that waits in another thread may delay the stop by up to a period.
+
         Raises:
             ConnectionLost: the robot cannot be reached; the gate is latched all the same.
         """
-        finding = _Finding("emergency_stop", None, None, "1", reason)
-        self._latched = self._record("stop", finding, None)
+        self._latch(_Finding("emergency_stop", None, None, "1", reason), None)
         driver.stop()
 
     def reset(self, driver: Driver, *, by: str) -> None:
@@ -298,7 +297,7 @@ class SafetyGate:
             what = (
                 f"{missing} command(s) are missing before it"
                 if missing > 0
-                else "it was sent already or is late"
+                else "it was sent before or is late"
             )
             return _Finding("sequence", float(missing), float(c.max_sequence_gap), "1", what)
         age = now - command.t
@@ -362,7 +361,7 @@ class SafetyGate:
 
     def _stop(self, finding: _Finding, driver: Driver, command: Command | None) -> NoReturn:
         """Latch first, so that nothing is sent whatever happens next; then stop the robot."""
-        self._latched = self._record("stop", finding, command)
+        self._latch(finding, command)
         message = f"{finding.rule}: {finding.message}"
         if finding.value is not None and finding.limit is not None:
             message += f" (value {finding.value:.4g} {finding.unit}, limit {finding.limit:.4g})"
@@ -379,8 +378,14 @@ class SafetyGate:
         finding = _Finding(rule, None, None, "1", str(error))
         if isinstance(error, BadInput):  # it may be in motion: see Driver.send
             self._stop(finding, driver, command)
-        self._latched = self._record("stop", finding, command)
+        self._latch(finding, command)
         raise error
+
+    def _latch(self, finding: _Finding, command: Command | None) -> None:
+        """Keep the first cause: what follows from a stop does not replace it."""
+        entry = self._record("stop", finding, command)
+        if self._latched is None:
+            self._latched = entry
 
     def _record(self, verdict: Verdict, finding: _Finding | None, command: Command | None) -> Evidence:
         state = self._state

@@ -175,14 +175,15 @@ def state_from_plain(data: Mapping[str, Any], *, t_host: float) -> RobotState:
     Raises:
         BadInput: a field is missing, not finite, or has another shape.
     """
-    fields = {name: wire.array_from(data, name, *shape) for name, shape in _FIELDS.items()}
+    found = {name: wire.array_from(data, name, *shape) for name, shape in _FIELDS.items()}
+    fields = {name: value if value.ndim else float(value) for name, value in found.items()}
     seq, status, seen = data.get("seq"), data.get("status"), data.get("truth")
     if not isinstance(seq, int):
         raise BadInput(f"field 'seq' must be a whole number, got {seq!r}")
     truth = None
     if seen is not None:
-        found = {name: wire.array_from(seen, name, *shape)[None] for name, shape in _TRUTH.items()}
-        truth = Truth(**(found | {"held": found["held"].astype(bool)}))
+        told = {name: wire.array_from(seen, name, *shape)[None] for name, shape in _TRUTH.items()}
+        truth = Truth(**(told | {"held": told["held"].astype(bool)}))
     return RobotState(
         t=float(wire.array_from(data, "t")),
         t_host=t_host,

@@ -26,7 +26,7 @@ __all__ = ["HybridBackend", "nut_pairs"]
 def nut_pairs(model: mujoco.MjModel) -> tuple[tuple[str, str], ...]:
     """Each geom of the nut with the table, and each with the bolt."""
     names = [model.geom(k).name for k in range(model.ngeom)]
-    nut = [name for name in names if name.removeprefix("nut").isdigit()]
+    nut = [name for name in names if name.startswith("nut") and name[3:].isdigit()]
     return tuple((name, other) for other in ("table", "bolt") for name in nut)
 
 

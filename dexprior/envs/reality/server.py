@@ -103,10 +103,13 @@ def _converse(world: ServedWorld, connection: wire.Connection, idle: float) -> N
             connection.send({"type": "closed"})
             return
         try:
-            answer = world.answer(message)
-        except DexpriorError as error:
-            answer = wire.error_message(error)
-        connection.send(answer)
+            connection.send(world.answer(message))
+        except ConnectionLost:
+            raise
+        except (
+            DexpriorError
+        ) as error:  # a refused request, or a reading that is not finite: nothing was sent yet
+            connection.send(wire.error_message(error))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,0 +1,1 @@
+"""The stages in a row: what `demo` and the end-to-end tests call."""

@@ -1,0 +1,412 @@
+"""The stages in a row, on typed values: what `demo` and the end-to-end tests call.
+
+Each stage takes configurations and what came before, writes its results into a folder, and returns plain numbers. A
+finished stage is skipped on a rerun, an interrupted one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.artifacts import RunFolder, file_hash, load_all, save
+from dexprior.behavior import BehaviorConfig, BehaviorPrior
+from dexprior.collision.stage import CollisionConfig
+from dexprior.collision.stage import run as run_collision
+from dexprior.config import Ge, config
+from dexprior.data.demonstrations import DemonstrationConfig, generate, scene_condition
+from dexprior.data.impacts import find_ellipse_impacts
+from dexprior.data.stacks import Stack, load_stack
+from dexprior.envs.base import MAX_TWIST
+from dexprior.envs.panel import Panel
+from dexprior.envs.sim import SimBackend
+from dexprior.errors import BadInput
+from dexprior.policy.actor import load_actor, save_actor
+from dexprior.policy.ppo import PpoConfig, train_ppo
+from dexprior.policy.rollout import Episodes, actor_policy, prior_policy, run_episodes
+from dexprior.pose.estimator import (
+    EstimatorConfig,
+    PoseEstimator,
+    estimate,
+    joint_error,
+    load_estimator,
+    save_estimator,
+    train_estimator,
+)
+from dexprior.pose.fusion import fuse_hands
+from dexprior.prior.evaluation import evaluate_samples, rank_samples
+from dexprior.prior.sampling import HandObjectPipeline, load_prior, save_prior
+from dexprior.prior.training import PriorConfig, prior_stack, train_prior
+from dexprior.retarget.arm_ik import solve_arm
+from dexprior.retarget.evaluation import replay_onsets
+from dexprior.retarget.network import (
+    RetargetConfig,
+    Retargeter,
+    load_retargeter,
+    save_retargeter,
+    tool_trajectory,
+    train_retargeter,
+)
+from dexprior.stats import PairedRates, Rate, bootstrap_mean
+from dexprior.types import HandTrajectory, JointTrajectory, ObjectTrajectory, PriorCondition, VideoSample
+from dexprior.worlds.arm import MAX_OPENING
+from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
+from dexprior.worlds.stepping import CONTROL_DT
+
+__all__ = [
+    "BankConfig",
+    "EvaluationConfig",
+    "Retargeted",
+    "build_bank",
+    "retarget_sample",
+    "stage_behavior",
+    "stage_collision",
+    "stage_demonstrations",
+    "stage_estimator",
+    "stage_evaluation",
+    "stage_policy",
+    "stage_prior",
+    "stage_retargeter",
+]
+
+Stage = Callable[..., dict[str, Any]]
+
+
+@config
+class BankConfig:
+    """Which scenes the behavioral prior covers, and how its samples are made."""
+
+    scenes: Annotated[int, Ge(1)] = 48
+    """Training scenes."""
+    samples: Annotated[int, Ge(1)] = 2
+    """Trajectories kept for each scene."""
+    candidates: Annotated[int, Ge(1)] = 2
+    """Clips drawn for each scene; those that break the fewest laws of contact are kept."""
+    motion_steps: Annotated[int, Ge(1)] = 12
+    """Euler steps of the motion stream."""
+    video_steps: Annotated[int, Ge(1)] = 3
+    """Euler steps of the video stream."""
+    behavior: BehaviorConfig = BehaviorConfig()
+    """How trajectories become a distribution."""
+
+
+@config
+class EvaluationConfig:
+    """The held-out panel."""
+
+    instances: Annotated[int, Ge(2)] = 64
+    """Scenes; the same ones in every world and for every policy."""
+    seed: int = 1000
+    """Of the panel: apart from every training seed."""
+
+
+def stage_demonstrations(config: DemonstrationConfig, folder: Path, *, seed: int) -> dict[str, Any]:
+    """Human demonstrations in the other world."""
+    return _run(folder, "demonstrations", config, seed, lambda: generate(config, folder, seed=seed))
+
+
+def stage_prior(config: PriorConfig, demonstrations: Path, folder: Path, *, seed: int) -> dict[str, Any]:
+    """Train the video prior; evaluate it on held-out clips."""
+
+    def work() -> dict[str, Any]:
+        train, held_out = _split(demonstrations, config.size, config.holdout)
+        denoiser = train_prior(train, config, folder, seed=seed)
+        save_prior(denoiser, folder / "checkpoint", seed=seed, fps=train.fps, extra={})
+        pipeline, _ = load_prior(folder / "checkpoint")
+        few = held_out[:24]
+        samples = pipeline(few.conditions, seed=seed, fps=few.fps, provenance={"checkpoint": str(folder.name)})
+        save(samples, folder / "samples.safetensors", producer="prior", seed=seed, config=config)
+        return evaluate_samples(samples, few, InsertionConfig())
+
+    return _run(folder, "prior", config, seed, work, parents=_parents(demonstrations / "index.jsonl"))
+
+
+def stage_estimator(
+    config: EstimatorConfig, demonstrations: Path, prior: Path, folder: Path, *, seed: int, holdout: float
+) -> dict[str, Any]:
+    """Train the pose estimator; its error on held-out clips, and its disagreement with the prior's motion stream."""
+
+    def work() -> dict[str, Any]:
+        train, held_out = _split(demonstrations, config.size, holdout)
+        model = train_estimator(train, config, folder, seed=seed)
+        save_estimator(model, folder / "estimator.safetensors", seed=seed)
+        errors, wrist = [], []
+        for k in range(len(held_out)):
+            hand = estimate(model, held_out.frames[k], held_out.conditions[k].camera, held_out.fps)
+            errors.append(np.linalg.norm(hand.joints - held_out.joints[k], axis=-1).mean(axis=-1))
+            wrist.append(np.linalg.norm(hand.wrist_pose[:, :3] - held_out.wrist_pose[k, :, :3], axis=-1))
+        samples = load_all(prior / "samples.safetensors", VideoSample)
+        apart = [joint_error(_estimated(model, s), s.hand).mean() for s in samples]
+        return {
+            "clips": len(held_out),
+            "joint_error_mm": _mean_mm(np.array([e.mean() for e in errors])),
+            "joint_error_median_mm": float(1000 * np.median(np.concatenate(errors))),
+            "wrist_error_mm": _mean_mm(np.array([w.mean() for w in wrist])),
+            "disagreement_with_prior_mm": _mean_mm(np.array(apart)),
+        }
+
+    return _run(folder, "estimator", config, seed, work, parents=_parents(prior / "samples.safetensors"))
+
+
+def stage_retargeter(
+    config: RetargetConfig, demonstrations: Path, folder: Path, *, seed: int, holdout: float
+) -> dict[str, Any]:
+    """Train the retargeting network; replay held-out clips on the simulated arm and compare contact onsets."""
+
+    def work() -> dict[str, Any]:
+        train, held_out = _split(demonstrations, 48, holdout)
+        model = train_retargeter(train, config, folder, seed=seed)
+        save_retargeter(model, folder / "retargeter.safetensors", seed=seed)
+        few = held_out[:32]
+        moved = [_retarget(model, *_recorded(few, k)) for k in range(len(few))]
+        save([m.trajectory for m in moved[:4]], folder / "trajectories.safetensors", producer="retarget", seed=seed)
+        return replay_onsets(
+            [m.trajectory for m in moved], [m.opening for m in moved], few, InsertionConfig()
+        ) | {"feasible": float(np.mean([m.trajectory.feasible.mean() for m in moved]))}
+
+    return _run(folder, "retargeter", config, seed, work, parents=_parents(demonstrations / "index.jsonl"))
+
+
+def stage_behavior(
+    config: BankConfig, prior: Path, estimator: Path, retargeter: Path, folder: Path, *, seed: int
+) -> dict[str, Any]:
+    """Sample the video prior for training scenes, read the hand back from the videos, retarget, and make a bank."""
+
+    def work() -> dict[str, Any]:
+        panel = Panel.sample("train", TRAINING_FAMILY, config.scenes, seed=seed)
+        panel.save(folder / "panel.json")
+        pipeline, info = load_prior(prior / "checkpoint")
+        bank, result = build_bank(
+            panel,
+            pipeline,
+            load_estimator(estimator / "estimator.safetensors"),
+            load_retargeter(retargeter / "retargeter.safetensors"),
+            config,
+            fps=info["fps"],
+            seed=seed,
+            examples=folder / "examples.safetensors",
+        )
+        bank.save(folder / "behavior.safetensors")
+        backend = SimBackend(config.scenes, family=TRAINING_FAMILY)
+        alone = run_episodes(prior_policy(bank, np.arange(config.scenes)), backend, panel)
+        return {**result, "prior_alone_success": Rate(int(alone.success.sum()), len(alone.success)).as_dict()}
+
+    parents = _parents(estimator / "estimator.safetensors", retargeter / "retargeter.safetensors")
+    return _run(folder, "behavior", config, seed, work, parents=parents)
+
+
+def stage_collision(config: CollisionConfig, folder: Path, *, seed: int) -> dict[str, Any]:
+    """Distil, identify and fine-tune the collision model; on measured impacts where they are found."""
+    return _run(
+        folder, "collision", config, seed, lambda: run_collision(config, folder, seed=seed, data=find_ellipse_impacts())
+    )
+
+
+def stage_policy(config: PpoConfig, behavior: Path, folder: Path, *, seed: int, use_prior: bool) -> dict[str, Any]:
+    """PPO with the behavioral prior, or the same PPO without it."""
+
+    def work() -> dict[str, Any]:
+        panel = read_panel(behavior / "panel.json")
+        bank = BehaviorPrior.load(behavior / "behavior.safetensors") if use_prior else None
+        actor, curve = train_ppo(panel, bank, config, folder, seed=seed)
+        save_actor(actor, folder / "actor.safetensors", seed=seed, extra={"prior": use_prior})
+        last = curve[-1]
+        return {"curve": curve, "success_in_training": last["success"], "reward": last["reward"], "steps": last["steps"]}
+
+    parents = _parents(behavior / "behavior.safetensors")
+    return _run(folder, f"policy-{'prior' if use_prior else 'plain'}", config, seed, work, parents=parents)
+
+
+def stage_evaluation(
+    config: EvaluationConfig, policies: dict[str, Path], folder: Path, *, seed: int
+) -> dict[str, Any]:
+    """Every policy in the training world and in the other world, on the same held-out scenes."""
+
+    def work() -> dict[str, Any]:
+        outcome: dict[str, dict[str, Any]] = {}
+        wins: dict[tuple[str, str], np.ndarray] = {}
+        for name, path in policies.items():
+            actor = load_actor(path / "actor.safetensors")
+            outcome[name] = {}
+            for world in ("sim", "other"):
+                episodes, panel = run_world(actor_policy(actor), world, config)
+                wins[name, world] = episodes.success
+                outcome[name][world] = describe_episodes(episodes) | {"panel": panel.hash}
+        compared = {}
+        names = list(policies)
+        if len(names) == 2:
+            for world in ("sim", "other"):
+                pair = PairedRates.of(wins[names[0], world], wins[names[1], world])
+                compared[world] = {"difference": pair.difference, "p_mcnemar": pair.p_value(), "n": pair.n}
+        return {"policies": outcome, "compared": compared, "names": names}
+
+    parents = _parents(*(path / "actor.safetensors" for path in policies.values()))
+    return _run(folder, "evaluation", config, seed, work, parents=parents)
+
+
+def run_world(policy: Callable, world: str, config: EvaluationConfig) -> tuple[Episodes, Panel]:
+    """Episodes of the held-out panel in the training world (`sim`) or the one with the other contact (`other`)."""
+    if world not in ("sim", "other"):
+        raise BadInput(f"world {world!r}; choices: sim, other")
+    family = TRAINING_FAMILY if world == "sim" else OTHER_FAMILY
+    panel = Panel.sample(world, family, config.instances, seed=config.seed)
+    backend = SimBackend(
+        config.instances, family=family, cone="pyramidal" if world == "sim" else "elliptic"
+    )
+    return run_episodes(policy, backend, panel), panel
+
+
+def describe_episodes(episodes: Episodes) -> dict[str, Any]:
+    """Success and slip with intervals."""
+    mean, low, high = bootstrap_mean(episodes.slip_rate)
+    return {
+        "success": Rate(int(episodes.success.sum()), len(episodes.success)).as_dict(),
+        "slip_rate": {"mean": mean, "low": low, "high": high},
+        "held": Rate(int(episodes.held.sum()), len(episodes.held)).as_dict(),
+    }
+
+
+# --- from a scene to robot trajectories --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Retargeted:
+    """What one clip became."""
+
+    sample: VideoSample
+    estimated: HandTrajectory
+    hand: HandTrajectory
+    """Estimate and motion stream, fused."""
+    trajectory: JointTrajectory
+    opening: Float[np.ndarray, " time"]
+
+
+def retarget_sample(sample: VideoSample, estimator: PoseEstimator, retargeter: Retargeter) -> Retargeted:
+    """Read the hand back from a sampled clip, fuse it with the clip's own motion stream, and retarget it."""
+    estimated = _estimated(estimator, sample)
+    moved = _retarget(retargeter, fuse_hands(estimated, sample.hand), sample.object)
+    return replace(moved, sample=sample, estimated=estimated)
+
+
+def build_bank(
+    panel: Panel,
+    pipeline: HandObjectPipeline,
+    estimator: PoseEstimator,
+    retargeter: Retargeter,
+    config: BankConfig,
+    *,
+    fps: float,
+    seed: int,
+    examples: Path | None = None,
+) -> tuple[BehaviorPrior, dict[str, Any]]:
+    """The behavioral prior of a panel's scenes.
+
+    Args:
+        examples: where to keep the first clips for a report.
+    """
+    from tqdm import tqdm
+
+    size = pipeline.denoiser.config.size
+    conditions: list[PriorCondition] = []
+    for k, instance in enumerate(panel):
+        scene = {"nut": np.array(instance.nut), "bolt": np.array(instance.bolt), "nut_yaw": instance.nut_yaw}
+        for j in range(config.candidates):
+            conditions.append(scene_condition(InsertionConfig(), scene, seed=seed + 1009 * k + j, size=size))
+    pipeline.set_progress_bar_config(disable=True)
+    kept: list[list[Retargeted]] = []
+    for k in tqdm(range(len(panel)), desc="sample and retarget", unit="scene"):
+        mine = conditions[k * config.candidates : (k + 1) * config.candidates]
+        samples = pipeline(
+            mine, seed=seed + k, fps=fps, motion_steps=config.motion_steps, video_steps=config.video_steps,
+            provenance={"scene": k},
+        )  # fmt: skip
+        best = rank_samples(samples, InsertionConfig())[: config.samples]
+        if len(best) < config.samples:
+            raise BadInput(f"{config.candidates} candidates cannot give {config.samples} samples a scene")
+        kept.append([retarget_sample(samples[i], estimator, retargeter) for i in best])
+    bank, counts = BehaviorPrior.build(
+        [[m.trajectory for m in row] for row in kept],
+        [[m.opening for m in row] for row in kept],
+        config.behavior,
+        scale=MAX_TWIST,
+        max_opening=MAX_OPENING,
+        dt=CONTROL_DT,
+        panel_hash=panel.hash,
+    )
+    if examples is not None:
+        first = [row[0] for row in kept[:4]]
+        save([m.sample for m in first], examples, producer="behavior", seed=seed)
+        save([m.estimated for m in first], examples.with_name("estimated.safetensors"), producer="behavior", seed=seed)
+        save([m.trajectory for m in first], examples.with_name("robot.safetensors"), producer="behavior", seed=seed)
+    disagreement = [joint_error(m.estimated, m.sample.hand).mean() for row in kept for m in row]
+    return bank, {**counts, "disagreement_mm": _mean_mm(np.array(disagreement))}
+
+
+def read_panel(path: Path) -> Panel:
+    """Read a panel from JSON.
+
+    Raises:
+        BadInput: missing or damaged file.
+    """
+    import json
+
+    try:
+        return Panel.from_json(json.loads(path.read_text()))
+    except (OSError, json.JSONDecodeError) as error:
+        raise BadInput(f"cannot read a panel from {path}: {error}") from None
+
+
+def _estimated(model: PoseEstimator, sample: VideoSample) -> HandTrajectory:
+    return estimate(model, sample.frames, sample.camera, sample.fps)
+
+
+def _retarget(model: Retargeter, hand: HandTrajectory, held: ObjectTrajectory) -> Retargeted:
+    tool, opening = tool_trajectory(model, hand, held)
+    trajectory = solve_arm(hand.t, tool, opening)
+    return Retargeted(None, hand, hand, trajectory, opening)  # type: ignore[arg-type]
+
+
+def _recorded(stack: Stack, k: int) -> tuple[HandTrajectory, ObjectTrajectory]:
+    """Hand and nut of a recorded clip."""
+    n = stack.frames.shape[1]
+    t, valid = np.arange(n) / stack.fps, np.ones(n, dtype=bool)
+    hand = HandTrajectory(
+        t=t, side="right", wrist_pose=stack.wrist_pose[k], finger_pose=stack.finger_pose[k], betas=np.zeros(10),
+        joints=stack.joints[k], contact=stack.contact[k], force=stack.force[k], valid=valid,
+        sigma=np.zeros((n, 21)), scale_known=True,
+    )  # fmt: skip
+    return hand, ObjectTrajectory(object="nut", t=t, pose=stack.object_pose[k], valid=valid)
+
+
+def _split(demonstrations: Path, size: int, holdout: float) -> tuple[Stack, Stack]:
+    """Training and held-out clips: the last ones are held out, by number, so every stage leaves out the same."""
+    stack = prior_stack(load_stack(demonstrations, size), size)
+    cut = len(stack) - max(int(round(holdout * len(stack))), 1)
+    if cut < 1:
+        raise BadInput(f"{len(stack)} clips cannot be split with a hold-out of {holdout}")
+    return stack[:cut], stack[cut:]
+
+
+def _mean_mm(values: np.ndarray) -> dict[str, float]:
+    mean, low, high = bootstrap_mean(1000 * values)
+    return {"mean": mean, "low": low, "high": high}
+
+
+def _parents(*paths: Path) -> tuple[str, ...]:
+    return tuple(file_hash(p) for p in paths)
+
+
+def _run(
+    folder: Path, stage: str, config: Any, seed: int, work: Callable[[], dict[str, Any]], parents: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Do the work unless the folder says that it is done under the same configuration."""
+    run = RunFolder(folder, stage, config, seed, parents).open()
+    done = run.result
+    return done if done is not None else run.finish(work())
+
+

@@ -1,0 +1,88 @@
+"""Does the simulated robot touch when the human did? Replays retargeted clips in MuJoCo and compares onsets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.data.stacks import Stack
+from dexprior.geometry.timing import resample
+from dexprior.retarget.network import human_contact
+from dexprior.stats import bootstrap_mean
+from dexprior.types import JointTrajectory
+from dexprior.worlds.arm import ARM_JOINTS
+from dexprior.worlds.insertion import TRAINING_FAMILY, InsertionConfig
+from dexprior.worlds.stepping import InsertionWorlds
+
+__all__ = ["replay_onsets"]
+
+_SETTLE = 0.4  # [s] the arm holds the first pose before the clip starts
+_TOUCH = 0.3  # [N]
+_TICK = 0.01  # [s]
+
+
+def replay_onsets(
+    trajectories: list[JointTrajectory],
+    openings: list[Float[np.ndarray, " time"]],
+    stack: Stack,
+    world: InsertionConfig,
+) -> dict[str, Any]:
+    """Replay clips open loop in the training simulator's nominal world.
+
+    Joint targets follow the trajectory at 100 Hz; the onset is the first tick at which both pads press on the nut. The
+    human's onset is the first frame at which thumb and an opposing finger do.
+
+    Args:
+        trajectories, openings: retargeted clips of `stack`, in its order.
+
+    Returns:
+        Signed and absolute onset errors [ms], how many clips never touched, position error of the tool to the pinch,
+        and the mean relative error of the grip force.
+    """
+    n = len(trajectories)
+    worlds = InsertionWorlds(world, n, family=TRAINING_FAMILY)
+    middle = {p.name: float(np.sqrt(p.low * p.high)) if p.low > 0 else 0.0 for p in TRAINING_FAMILY.parameters}
+    yaw = 2 * np.arctan2(stack.object_pose[:, 0, 6], stack.object_pose[:, 0, 3])
+    nut = stack.object_pose[:, 0, :3] * [1.0, 1.0, 0.0]
+    worlds.reset(np.arange(n), nut=nut, nut_yaw=yaw[:, None], bolt=stack.bolt, parameters=[middle] * n)
+    joints = np.stack([tr.q[:, : len(ARM_JOINTS)] for tr in trajectories])
+    opening = np.stack(openings)
+    t = trajectories[0].t
+    substeps = round(_TICK / world.timestep)
+    tick = substeps * world.timestep
+    duration = float(t[-1])
+    lift = worlds.state().q
+    onset = np.full(n, np.nan)
+    force = np.zeros((round(duration / tick) + 1, n))
+    for k in range(round(_SETTLE / tick)):
+        u = min(1.0, 1.5 * (k + 1) * tick / _SETTLE)
+        worlds.drive((1 - u) * lift + u * joints[:, 0], opening[:, 0])
+        worlds.advance(substeps)
+    for k in range(len(force)):
+        now = np.array([k * tick])
+        q = np.stack([resample(now, t, row)[0] for row in joints])
+        gap = np.array([np.interp(now[0], t, row) for row in opening])
+        worlds.drive(q, gap)
+        worlds.advance(substeps)
+        touch = worlds.state().touch
+        force[k] = touch.min(axis=1)
+        first = np.isnan(onset) & (touch > _TOUCH).all(axis=1)
+        onset[first] = (k + 1) * tick
+    holds, thumb = human_contact(stack.contact, stack.force)
+    human = np.array([h.argmax() / stack.fps if h.any() else np.nan for h in holds > 0.5])
+    both = ~np.isnan(onset) & ~np.isnan(human)
+    error = 1000 * (onset - human)[both]
+    wanted = 1.5 * np.stack([np.interp(np.arange(len(force)) * tick, t, f) for f in thumb], axis=1)
+    pressing = (wanted > 1.0) & (np.arange(len(force))[:, None] * tick > onset)
+    relative = np.abs(force - wanted)[pressing] / wanted[pressing]
+    result: dict[str, Any] = {"clips": n, "touched": int(both.sum())}
+    if both.any():
+        mean, low, high = bootstrap_mean(np.abs(error))
+        result |= {
+            "onset_error_ms": {"mean": mean, "low": low, "high": high, "median": float(np.median(np.abs(error)))},
+            "onset_bias_ms": float(error.mean()),
+            "grip_force_relative_error": float(np.median(relative)) if relative.size else None,
+        }
+    return result

@@ -1,0 +1,126 @@
+"""One transfer round: assumptions, success and slip in both worlds on one panel, gaps, first divergence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from dexprior.artifacts import make_header, write_json
+from dexprior.errors import ArtifactError, BadInput
+from dexprior.families import ParameterFamily
+from dexprior.stats import PairedRates, Rate, bootstrap_mean, newcombe
+from dexprior.transfer.divergence import Divergence
+
+__all__ = ["Ledger", "WorldResult", "read_ledger"]
+
+SCHEMA = "dexprior.ledger/1"
+
+
+@dataclass(frozen=True)
+class WorldResult:
+    """What happened in one world."""
+
+    name: str
+    success: Bool[np.ndarray, " n"]
+    slip_rate: Float[np.ndarray, " n"]
+    panel_hash: str
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """A round, ready to be written.
+
+    Gaps keep the signs of the field: success_gap = sim - real, slip_gap = real - sim; positive is worse than promised.
+    """
+
+    round: str
+    policy: str
+    assumed: ParameterFamily
+    sim: WorldResult
+    real: WorldResult
+    divergences: tuple[tuple[Divergence, ...], ...]
+    """For each compared instance, channels in the order in which they part."""
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.sim.panel_hash != self.real.panel_hash:
+            raise BadInput(
+                f"the two worlds show different panels ({self.sim.panel_hash} and {self.real.panel_hash}): their "
+                "success cannot be compared"
+            )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data: everything with its counts and intervals."""
+        pair = PairedRates.of(self.sim.success, self.real.success)
+        k1, k2, n = int(self.sim.success.sum()), int(self.real.success.sum()), pair.n
+        slip = self.real.slip_rate - self.sim.slip_rate
+        mean, low, high = bootstrap_mean(slip)
+        return {
+            "header": asdict(make_header(SCHEMA, producer="transfer")),
+            "round": self.round,
+            "policy": self.policy,
+            "panel": self.sim.panel_hash,
+            "assumed": self.assumed.to_json(),
+            "success": {w.name: Rate(int(w.success.sum()), n).as_dict() for w in (self.sim, self.real)},
+            "slip_rate": {w.name: _mean(w.slip_rate) for w in (self.sim, self.real)},
+            "success_gap": {
+                "value": pair.difference,
+                "interval": list(newcombe(k1, n, k2, n)),
+                "p_mcnemar": pair.p_value(),
+                "n": n,
+            },
+            "slip_gap": {"value": mean, "interval": [low, high], "n": len(slip)},
+            "first_divergence": [[asdict(d) for d in row] for row in self.divergences],
+            "earliest": _earliest(self.divergences),
+            "notes": list(self.notes),
+        }
+
+    def save(self, path: str | Path) -> Path:
+        """Write as JSON."""
+        return write_json(path, self.to_json())
+
+
+def read_ledger(path: str | Path) -> dict[str, Any]:
+    """Read a ledger.
+
+    Raises:
+        ArtifactError: missing, damaged, or of another schema.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ArtifactError(f"{path}: no such ledger")
+    try:
+        data = json.loads(path.read_text())
+        schema = data["header"]["schema"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtifactError(f"{path} is not a ledger: {error!r}") from None
+    if schema != SCHEMA:
+        raise ArtifactError(f"{path} holds {schema!r}, this version reads {SCHEMA!r}")
+    return data
+
+
+def _mean(values: Float[np.ndarray, " n"]) -> dict[str, float]:
+    mean, low, high = bootstrap_mean(values)
+    return {"mean": mean, "low": low, "high": high, "n": len(values)}
+
+
+def _earliest(rows: Sequence[Sequence[Divergence]]) -> dict[str, Any]:
+    """How often each channel parted first, and the median time for each."""
+    first = [row[0].channel for row in rows if row and row[0].t is not None]
+    times: dict[str, list[float]] = {}
+    for row in rows:
+        for d in row:
+            if d.t is not None:
+                times.setdefault(d.channel, []).append(d.t)
+    return {
+        "first": {name: first.count(name) for name in sorted(set(first))},
+        "median_t": {name: float(np.median(t)) for name, t in sorted(times.items())},
+        "seen": {name: len(t) for name, t in sorted(times.items())},
+        "compared": len(rows),
+    }
