@@ -213,13 +213,12 @@ def _unflatten(tree: Any, tensors: dict[str, np.ndarray]) -> Any:
     if isinstance(tree, dict):
         if "$array" in tree:
             return tensors[tree["$array"]]
-        body = {k: _unflatten(v, tensors) for k, v in tree.get("fields", tree).items()}
         if "$type" not in tree:
-            return body
+            return {k: _unflatten(v, tensors) for k, v in tree.items()}
         cls = _registry().get(tree["$type"])
         if cls is None:
             raise ArtifactError(f"unknown type {tree['$type']!r} inside the file")
-        return cls(**body)
+        return cls(**{k: _unflatten(v, tensors) for k, v in tree["fields"].items()})
     return tree
 
 
@@ -245,7 +244,7 @@ def write_tensors(path: str | Path, tensors: Mapping[str, np.ndarray], meta: dic
     """Write arrays and JSON metadata as one safetensors file, atomically."""
     from safetensors.numpy import save as dump
 
-    contiguous = {k: np.ascontiguousarray(v) for k, v in tensors.items()}
+    contiguous = {k: np.asarray(v, order="C") for k, v in tensors.items()}  # keeps arrays without axes as they are
     return write_atomic(path, dump(contiguous, metadata={_META: json.dumps(meta)}))
 
 
@@ -276,7 +275,7 @@ def _read_meta(path: Path) -> dict[str, Any]:
                 raise ValueError("header too long")
             header = json.loads(stream.read(length))
             return json.loads(header["__metadata__"][_META])
-        except (struct.error, ValueError, KeyError, UnicodeDecodeError) as error:
+        except (struct.error, ValueError, KeyError, TypeError) as error:
             raise ArtifactError(f"{path} is not a dexprior file, or it is truncated: {error!r}") from None
 
 
@@ -420,16 +419,18 @@ class RunFolder:
         self.path = Path(self.path)
 
     def open(self) -> RunFolder:
-        """Create the folder and write its configuration; refuses one that belongs to another configuration."""
+        """Create the folder and write its record; refuses one of another configuration, seed or input."""
         self.path.mkdir(parents=True, exist_ok=True)
         record = self.path / "run.json"
         if record.exists():
-            found = _read_json(record).get("config_hash")
-            if found != config_hash(self.config):
-                raise ArtifactError(
-                    f"{self.path} belongs to configuration {found}, this run has {config_hash(self.config)}: "
-                    "give another output folder, or delete that one"
-                )
+            found = _read_json(record)
+            mine = {"config_hash": config_hash(self.config), "seed": self.seed, "parents": list(self.parents)}
+            for name, value in mine.items():
+                if found.get(name) != value:
+                    raise ArtifactError(
+                        f"{self.path} belongs to a run with {name} {found.get(name)}, this one has {value}: "
+                        "give another output folder, or delete that one"
+                    )
         else:
             write_json(
                 record,

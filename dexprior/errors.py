@@ -64,3 +64,6 @@ class UnknownName(DexpriorError, KeyError):
 
     def __str__(self) -> str:  # KeyError would show the repr of its argument
         return str(self.args[0])
+
+    def __reduce__(self) -> tuple[type, tuple[str, object, tuple[str, ...]]]:  # crosses process pools
+        return type(self), (self.kind, self.name, self.choices)

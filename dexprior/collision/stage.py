@@ -87,7 +87,6 @@ def run(
     """
     parents = () if data is None else (file_hash(data),) if Path(data).is_file() else (str(data),)
     record = RunFolder(Path(folder), stage="collision", config=config, seed=seed, parents=parents).open()
-    _require_same_run(record)
     if record.result is not None:
         return record.result
 
@@ -98,16 +97,6 @@ def run(
     adapted = _adapt(record, config, base, fit)
     result = _evaluate(record, config, base, adapted, fit, rest, pairs)
     return record.finish(result)
-
-
-def _require_same_run(record: RunFolder) -> None:
-    found = json.loads(record.file("run.json").read_text())
-    for name, mine in (("seed", record.seed), ("parents", list(record.parents))):
-        if found[name] != mine:
-            raise ArtifactError(
-                f"{record.path} belongs to a run with {name} {found[name]}, this one has {mine}: "
-                "give another output folder, or delete that one"
-            )
 
 
 def _impacts(config: CollisionConfig, seed: int, data: Path | None) -> PlanarImpacts:

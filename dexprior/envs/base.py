@@ -59,8 +59,23 @@ OBSERVATION_SIZES: dict[str, tuple[int, ...]] = {
 PRIVILEGED_SIZE = 13
 
 
-@dataclass(frozen=True)
-class Truth:
+class _Arrays:
+    """Equality of all arrays; a dataclass's own would ask an array for one truth value."""
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        mine, theirs = vars(self), vars(other)
+        return all(
+            np.array_equal(mine[k], theirs[k]) if isinstance(mine[k], np.ndarray) else mine[k] == theirs[k]
+            for k in mine
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class Truth(_Arrays):
     """What only a simulator, or a tracker, knows."""
 
     nut: Float[np.ndarray, "n 7"]
@@ -70,8 +85,8 @@ class Truth:
     held: Bool[np.ndarray, " n"]
 
 
-@dataclass(frozen=True)
-class Reading:
+@dataclass(frozen=True, eq=False)
+class Reading(_Arrays):
     """What the sensors say after a command."""
 
     t: Float[np.ndarray, " n"]

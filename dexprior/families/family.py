@@ -178,13 +178,20 @@ def _write(target: Any, parameter: Parameter, value: float) -> None:
     element, glob, field, *index = parameter.target.split("/")
     if element == "option":
         owner = target.opt if hasattr(target, "opt") else target.option
+        _require_field(owner, element, field, parameter)
         setattr(owner, field, value * getattr(owner, field) if parameter.operation == "scale" else value)
         return
     for item in _matching(target, element, glob, parameter):
+        _require_field(item, element, field, parameter)
+        if (element, field) == ("body", "mass") and hasattr(item, "explicitinertial") and not item.explicitinertial:
+            _write_mass_of_geoms(target, item, parameter, value)
+            continue
         current = getattr(item, field)
         before = np.array(current, dtype=np.float64)
         after = before.copy()
         where = int(index[0]) if index else Ellipsis
+        if index and not int(index[0]) < before.size:
+            raise BadInput(f"parameter {parameter.name!r}: {parameter.target!r} counts past {before.size} value(s)")
         after[where] = after[where] * value if parameter.operation == "scale" else value
         if isinstance(current, np.ndarray):
             current[...] = after
@@ -192,6 +199,20 @@ def _write(target: Any, parameter: Parameter, value: float) -> None:
             setattr(item, field, after if after.ndim else float(after))
         if (element, field) == ("body", "mass"):  # the same shape with another density
             item.inertia[...] = np.asarray(item.inertia) * (after.ravel()[0] / before.ravel()[0])
+
+
+def _write_mass_of_geoms(spec: Any, body: Any, parameter: Parameter, value: float) -> None:
+    """A body of a spec whose mass comes from its geoms: the same shapes with another density."""
+    factor = value if parameter.operation == "scale" else value / spec.copy().compile().body(body.name).mass[0]
+    for geom in body.geoms:
+        geom.mass *= factor  # NaN where the density counts
+        geom.density *= factor
+
+
+def _require_field(item: Any, element: str, field: str, parameter: Parameter) -> None:
+    if not hasattr(item, field):
+        known = [n for n in dir(item) if not n.startswith("_") and not callable(getattr(item, n))]
+        raise UnknownName(f"field of {element} for parameter {parameter.name!r}", field, known)
 
 
 def _matching(target: Any, element: str, glob: str, parameter: Parameter) -> list[Any]:

@@ -64,6 +64,8 @@ __all__ = [
     "Retargeted",
     "build_bank",
     "retarget_sample",
+    "run_stage",
+    "run_world",
     "stage_behavior",
     "stage_collision",
     "stage_demonstrations",
@@ -107,7 +109,7 @@ class EvaluationConfig:
 
 def stage_demonstrations(config: DemonstrationConfig, folder: Path, *, seed: int) -> dict[str, Any]:
     """Human demonstrations in the other world."""
-    return _run(folder, "demonstrations", config, seed, lambda: generate(config, folder, seed=seed))
+    return run_stage(folder, "demonstrations", config, seed, lambda: generate(config, folder, seed=seed))
 
 
 def stage_prior(config: PriorConfig, demonstrations: Path, folder: Path, *, seed: int) -> dict[str, Any]:
@@ -123,7 +125,7 @@ def stage_prior(config: PriorConfig, demonstrations: Path, folder: Path, *, seed
         save(samples, folder / "samples.safetensors", producer="prior", seed=seed, config=config)
         return evaluate_samples(samples, few, InsertionConfig())
 
-    return _run(folder, "prior", config, seed, work, parents=_parents(demonstrations / "index.jsonl"))
+    return run_stage(folder, "prior", config, seed, work, parents=_parents(demonstrations / "index.jsonl"))
 
 
 def stage_estimator(
@@ -150,7 +152,7 @@ def stage_estimator(
             "disagreement_with_prior_mm": _mean_mm(np.array(apart)),
         }
 
-    return _run(folder, "estimator", config, seed, work, parents=_parents(prior / "samples.safetensors"))
+    return run_stage(folder, "estimator", config, seed, work, parents=_parents(prior / "samples.safetensors"))
 
 
 def stage_retargeter(
@@ -169,7 +171,7 @@ def stage_retargeter(
             [m.trajectory for m in moved], [m.opening for m in moved], few, InsertionConfig()
         ) | {"feasible": float(np.mean([m.trajectory.feasible.mean() for m in moved]))}
 
-    return _run(folder, "retargeter", config, seed, work, parents=_parents(demonstrations / "index.jsonl"))
+    return run_stage(folder, "retargeter", config, seed, work, parents=_parents(demonstrations / "index.jsonl"))
 
 
 def stage_behavior(
@@ -197,14 +199,12 @@ def stage_behavior(
         return {**result, "prior_alone_success": Rate(int(alone.success.sum()), len(alone.success)).as_dict()}
 
     parents = _parents(estimator / "estimator.safetensors", retargeter / "retargeter.safetensors")
-    return _run(folder, "behavior", config, seed, work, parents=parents)
+    return run_stage(folder, "behavior", config, seed, work, parents=parents)
 
 
 def stage_collision(config: CollisionConfig, folder: Path, *, seed: int) -> dict[str, Any]:
     """Distil, identify and fine-tune the collision model; on measured impacts where they are found."""
-    return _run(
-        folder, "collision", config, seed, lambda: run_collision(config, folder, seed=seed, data=find_ellipse_impacts())
-    )
+    return run_collision(config, folder, seed=seed, data=find_ellipse_impacts())
 
 
 def stage_policy(config: PpoConfig, behavior: Path, folder: Path, *, seed: int, use_prior: bool) -> dict[str, Any]:
@@ -219,7 +219,7 @@ def stage_policy(config: PpoConfig, behavior: Path, folder: Path, *, seed: int, 
         return {"curve": curve, "success_in_training": last["success"], "reward": last["reward"], "steps": last["steps"]}
 
     parents = _parents(behavior / "behavior.safetensors")
-    return _run(folder, f"policy-{'prior' if use_prior else 'plain'}", config, seed, work, parents=parents)
+    return run_stage(folder, f"policy-{'prior' if use_prior else 'plain'}", config, seed, work, parents=parents)
 
 
 def stage_evaluation(
@@ -246,7 +246,7 @@ def stage_evaluation(
         return {"policies": outcome, "compared": compared, "names": names}
 
     parents = _parents(*(path / "actor.safetensors" for path in policies.values()))
-    return _run(folder, "evaluation", config, seed, work, parents=parents)
+    return run_stage(folder, "evaluation", config, seed, work, parents=parents)
 
 
 def run_world(policy: Callable, world: str, config: EvaluationConfig) -> tuple[Episodes, Panel]:
@@ -401,7 +401,7 @@ def _parents(*paths: Path) -> tuple[str, ...]:
     return tuple(file_hash(p) for p in paths)
 
 
-def _run(
+def run_stage(
     folder: Path, stage: str, config: Any, seed: int, work: Callable[[], dict[str, Any]], parents: tuple[str, ...] = ()
 ) -> dict[str, Any]:
     """Do the work unless the folder says that it is done under the same configuration."""

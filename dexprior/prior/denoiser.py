@@ -132,6 +132,7 @@ class MotionStage(nn.Module):
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, patch * MOTION_SIZE)
         nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
 
     def forward(
         self,

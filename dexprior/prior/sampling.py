@@ -154,9 +154,12 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
     if schema != SCHEMA:
         raise ArtifactError(f"{folder} holds {schema!r}, this version reads {SCHEMA!r}: train the prior again")
     try:
-        denoiser = JointDenoiser.from_pretrained(folder / "denoiser", low_cpu_mem_usage=False).eval()
+        # without the two options diffusers would fall back to a pickle, or to a model of this name on the internet
+        denoiser = JointDenoiser.from_pretrained(
+            folder / "denoiser", low_cpu_mem_usage=False, use_safetensors=True, local_files_only=True
+        ).eval()
         schedulers = [
-            FlowMatchEulerDiscreteScheduler.from_pretrained(folder / f"{name}_scheduler")
+            FlowMatchEulerDiscreteScheduler.from_pretrained(folder / f"{name}_scheduler", local_files_only=True)
             for name in ("motion", "video")
         ]
     except (OSError, ValueError, RuntimeError) as error:

@@ -132,6 +132,7 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
             group["lr"] = rate
         batch = _draw(data, config, seed, step, accelerator.process_index)
         batch = {k: _move(v, accelerator.device) for k, v in batch.items()}
+        torch.manual_seed(_dropout_seed(seed, step, accelerator.process_index))
         with accelerator.autocast():
             terms = wrapped(**batch)
         total = sum(terms.values())
@@ -242,6 +243,11 @@ def _draw(data: PriorData, config: PriorConfig, seed: int, step: int, rank: int)
             "weight": _foreground(window, condition, data.size),
         }
     return batch
+
+
+def _dropout_seed(seed: int, step: int, rank: int) -> int:
+    """Dropout draws from torch's global generator: it, too, must depend on the step and not on when the run began."""
+    return int(np.random.default_rng([seed, step, rank, 1]).integers(2**62))
 
 
 def _foreground(

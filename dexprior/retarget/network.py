@@ -268,9 +268,12 @@ def _slow_noise(rng: np.random.Generator, shape: tuple[int, ...]) -> Float[np.nd
 def _downward(direction: Float[np.ndarray, "time 2"]) -> Float[np.ndarray, "time 4"]:
     """Orientations with the tool's z down and its y (the pads' axis) along the horizontal direction.
 
-    A parallel gripper is the same after half a turn: the half nearer to y pointing to -y of the base is taken.
+    A parallel gripper is the same after half a turn: the half nearer to y pointing to -y of the base is taken, one
+    half for the whole clip, so that the tool never turns over when the direction passes the x axis.
     """
-    direction = np.where(direction[:, 1:] > 0, -direction, direction)
+    turns_over = (direction[1:] * direction[:-1]).sum(axis=1) < 0
+    direction = direction * np.cumprod(np.concatenate([[1.0], np.where(turns_over, -1.0, 1.0)]))[:, None]
+    direction = -direction if direction[:, 1].sum() > 0 else direction
     # smooth over time: the closing direction is noisy while the hand is open
     kernel = np.ones(9) / 9
     padded = np.pad(direction, ((4, 4), (0, 0)), mode="edge")

@@ -40,6 +40,10 @@ class Checker:
             array = np.array(value, dtype=dtype, copy=True)
         except (TypeError, ValueError) as error:
             raise BadInput(f"{self.kind}.{name}: not a numeric array: {error}") from None
+        if not np.issubdtype(array.dtype, np.floating):
+            given = np.asarray(value)
+            if given.dtype != array.dtype and not (given == array).all():
+                raise BadInput(f"{self.kind}.{name} holds {given.dtype} values that {array.dtype} cannot keep")
         self._check_shape(name, array, axes)
         if np.issubdtype(array.dtype, np.floating):
             bad = ~np.isfinite(array)

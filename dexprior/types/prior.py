@@ -35,7 +35,8 @@ class Camera:
         T = check.array("T_base_cam", 4, 4)
         if self.K[0, 0] <= 0 or self.K[1, 1] <= 0:
             raise BadInput(f"Camera.K: focal lengths {self.K[0, 0]:g}, {self.K[1, 1]:g} must be positive")
-        if not np.allclose(T[:3, :3] @ T[:3, :3].T, np.eye(3), atol=1e-4):
+        R = T[:3, :3]
+        if not np.allclose(R @ R.T, np.eye(3), atol=1e-4) or np.linalg.det(R) < 0:
             raise BadInput("Camera.T_base_cam: the upper-left 3x3 block is not a rotation")
 
 

@@ -101,6 +101,7 @@ class InsertionWorlds:
         self._touch = np.array([m.sensor(f"touch_{side}").adr[0] for side in ("left", "right")])
         self._bolt = m.body("bolt").mocapid[0]
         self._substeps = round(CONTROL_DT / config.timestep)
+        self._restored_sensors: np.ndarray | None = None
         self._tare = np.zeros((n, 6))
         self.controller = CartesianVelocityController(n)
 
@@ -151,6 +152,8 @@ class InsertionWorlds:
             self._batch.forward(ids)
         else:
             mujoco.mj_forward(self.model_of_world, self.data)
+        if self._restored_sensors is not None:
+            self._restored_sensors[ids] = self._sensors[ids]
         self._tare[ids] = self._raw_wrench()[ids]
 
     def step(self, twist: Float[np.ndarray, "n 6"], opening: Float[np.ndarray, " n"]) -> None:
@@ -170,6 +173,7 @@ class InsertionWorlds:
 
     def advance(self, substeps: int) -> None:
         """Advance every world under its present controls."""
+        self._restored_sensors = None
         if self._batch is not None:
             self._batch.step(nstep=substeps)
             return
@@ -185,7 +189,7 @@ class InsertionWorlds:
         twist = (J @ qd[..., None])[..., 0]
         nut = self._qpos[:, self._nut : self._nut + 7].copy()
         nut_velocity = self._qvel[:, self._nut_dof : self._nut_dof + 3].copy()
-        touch = self._sensors[:, self._touch].copy()
+        touch = self._sensed()[:, self._touch].copy()
         held = (touch > _TOUCH_ON).all(axis=1)
         carried = twist[:, :3] + np.cross(twist[:, 3:], nut[:, :3] - p)
         slip = np.where(held, np.linalg.norm(nut_velocity - carried, axis=1), 0.0)
@@ -208,7 +212,12 @@ class InsertionWorlds:
         """The full integration state of every world, with what the controller and the tare remember."""
         if self._batch is None:
             raise ValueError("only batched worlds are checkpointed")
-        return {"mujoco": self._batch.state.copy(), "target": self.controller.target.copy(), "tare": self._tare.copy()}
+        return {
+            "mujoco": self._batch.state.copy(),
+            "sensors": self._sensed().copy(),  # of the last step: they are outputs, not part of MuJoCo's state
+            "target": self.controller.target.copy(),
+            "tare": self._tare.copy(),
+        }
 
     def restore(self, snapshot: Mapping[str, np.ndarray], parameters: list[Mapping[str, float]]) -> None:
         """Inverse of `snapshot`, for worlds of the same parameters."""
@@ -220,6 +229,7 @@ class InsertionWorlds:
             self._models.append(model)
         self._batch.set_models(self._models)
         self._batch.state[:] = snapshot["mujoco"]
+        self._restored_sensors = snapshot["sensors"].copy()
         self.controller.target = snapshot["target"].copy()
         self._tare = snapshot["tare"].copy()
 
@@ -230,9 +240,12 @@ class InsertionWorlds:
 
     def _raw_wrench(self) -> Float[np.ndarray, "n 6"]:
         """What the wrist sensor reads: the force that holds the tool, so minus what acts on it [N, N m]."""
-        return np.concatenate(
-            [self._sensors[:, self._force : self._force + 3], self._sensors[:, self._torque : self._torque + 3]], axis=1
-        )
+        s = self._sensed()
+        return np.concatenate([s[:, self._force : self._force + 3], s[:, self._torque : self._torque + 3]], axis=1)
+
+    def _sensed(self) -> Float[np.ndarray, "n sensor"]:
+        """Sensors of the last step; right after `restore`, those of the snapshot."""
+        return self._sensors if self._restored_sensors is None else self._restored_sensors
 
     def _bind_data(self) -> None:
         d = self.data

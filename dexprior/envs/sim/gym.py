@@ -57,7 +57,9 @@ class InsertionVectorEnv(gymnasium.vector.VectorEnv):
         ids = (options or {}).get("instances")
         if ids is None:
             ids = np.arange(self.num_envs) % len(self.panel)
-            if seed is not None:
+            if isinstance(seed, list):
+                ids = np.array([np.random.default_rng(s).integers(len(self.panel)) for s in seed])
+            elif seed is not None:
                 ids = self.np_random.integers(len(self.panel), size=self.num_envs)
         reading = self.backend.reset([self.panel.instances[int(i)] for i in ids])
         self._step = 0

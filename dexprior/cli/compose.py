@@ -1,0 +1,92 @@
+"""Hydra -> plain data -> typed configuration. The defaults stand in the verbs' dataclasses, the variants in YAML."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dexprior.config import to_plain, validate
+from dexprior.errors import ConfigError
+
+__all__ = ["compose", "config_folder", "presets"]
+
+T = TypeVar("T")
+
+
+def config_folder() -> Path:
+    """Where the YAML files lie: inside an installed package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parents[1]
+    inside = package / "configs"
+    return inside if inside.is_dir() else package.parent / "configs"
+
+
+def presets(verb: str) -> list[str]:
+    """Names that `preset=` takes for a verb."""
+    return sorted(p.stem for p in (config_folder() / "preset" / _name(verb)).glob("*.yaml"))
+
+
+def compose(verb: str, cls: type[T], overrides: Sequence[str]) -> T:
+    """A verb's configuration: its dataclass's defaults, then its YAML, then `key=value` overrides.
+
+    Raises:
+        ConfigError: an override that cannot be read, an unknown key, a wrong type, or a value out of range.
+    """
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.core.config_store import ConfigStore
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    defaults = to_plain(cls())
+    ConfigStore.instance().store(name=f"{_name(verb)}_defaults", node=defaults)
+    _check_keys(verb, defaults, overrides)
+    with initialize_config_dir(config_dir=str(config_folder()), version_base="1.3"):
+        try:
+            node = hydra_compose(config_name=_name(verb), overrides=[_group(verb, o) for o in overrides])
+            plain = OmegaConf.to_container(node, resolve=True)
+        except (HydraException, OmegaConfBaseException) as error:
+            first = str(error).strip().splitlines()[0]
+            raise ConfigError(f"{verb}: {first}") from None
+    assert isinstance(plain, dict)
+    return validate(cls, {str(k): v for k, v in plain.items()}, where=verb)
+
+
+def _check_keys(verb: str, defaults: dict[str, Any], overrides: Sequence[str]) -> None:
+    known = list(_paths(defaults))
+    if presets(verb):
+        known.append("preset")
+    for override in overrides:
+        key, sep, _ = override.partition("=")
+        if not sep:
+            raise ConfigError(f"{verb}: {override!r} is no key=value")
+        key = key.lstrip("+~")
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise ConfigError(f"{verb}.{key}: unknown key.{hint} Known here: {', '.join(_top(known))}")
+        if key == "preset" and override.partition("=")[2] not in presets(verb):
+            raise ConfigError(f"{verb}.{override}: unknown preset; choices: {', '.join(presets(verb))}")
+
+
+def _group(verb: str, override: str) -> str:
+    """`preset=smoke` picks the file preset/VERB/smoke.yaml."""
+    key, _, value = override.partition("=")
+    return f"preset/{_name(verb)}@_global_={value}" if key == "preset" else override
+
+
+def _paths(tree: dict[str, Any], prefix: str = "") -> Any:
+    for key, value in tree.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _paths(value, f"{prefix}{key}.")
+
+
+def _top(known: list[str]) -> list[str]:
+    return [k for k in known if "." not in k]
+
+
+def _name(verb: str) -> str:
+    return verb.replace("-", "_")

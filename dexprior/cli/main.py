@@ -1,0 +1,127 @@
+"""`dexprior`: dispatch, help, and the one place where errors become messages."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import sys
+import typing
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+from dexprior import __version__
+from dexprior.errors import DexpriorError, UnknownName
+
+__all__ = ["VERBS", "main", "run_script"]
+
+VERBS: dict[str, str] = {
+    "doctor": "what this machine has, what is missing, and what to do about it",
+    "data": "make human demonstrations, or find measured data sets (data get NAME)",
+    "train-prior": "train the video diffusion prior",
+    "sample": "sample clips from the prior",
+    "estimate-pose": "video -> hand trajectory",
+    "retarget": "hand trajectory -> robot trajectory",
+    "build-behavior": "prior samples -> distribution over robot trajectories",
+    "collision": "distil, identify and evaluate the learned collision model",
+    "train-policy": "train a policy regularized to the behavioral prior",
+    "evaluate": "a policy in the training world and in the other world",
+    "ledger": "fill in the transfer ledger of a policy",
+    "demo": "all of it on the embedded default, ending on one page",
+}
+"""In the order of the flow."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; returns the exit status (0 done, 1 a named error, 2 wrong usage, 130 interrupted)."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(_overview())
+        return 0
+    if words[0] in ("-V", "--version"):
+        print(f"dexprior {__version__}")
+        return 0
+    verb, *rest = words
+    try:
+        if verb not in VERBS:
+            raise UnknownName("verb", verb, VERBS)
+        module = importlib.import_module(f"dexprior.cli.{verb.replace('-', '_')}")
+        if "-h" in rest or "--help" in rest:
+            print(_help(verb, module))
+            return 0
+        return _run(verb, module, rest)
+    except UnknownName as error:
+        print(f"dexprior: {error}", file=sys.stderr)
+        return 2 if error.kind == "verb" else 1
+    except DexpriorError as error:
+        print(f"dexprior {verb}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"\ndexprior {verb}: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
+        return 130
+
+
+def run_script(verb: str) -> None:
+    """Entry of `scripts/VERB.py`."""
+    sys.exit(main([verb, *sys.argv[1:]]))
+
+
+def _run(verb: str, module: ModuleType, rest: list[str]) -> int:
+    words = [w for w in rest if "=" not in w]
+    overrides = [w for w in rest if "=" in w]
+    accepted: tuple[str, ...] = getattr(module, "WORDS", ())
+    if words and not accepted:
+        raise UnknownName("argument", words[0], [f"{verb} takes key=value only; see dexprior {verb} --help"])
+    config = None
+    if hasattr(module, "Config"):
+        from dexprior.cli.compose import compose
+
+        config = compose(verb, module.Config, overrides)
+    elif overrides:
+        raise UnknownName("argument", overrides[0], [f"{verb} takes no settings"])
+    return int(module.run(config, words) or 0)
+
+
+def _overview() -> str:
+    width = max(map(len, VERBS))
+    lines = [f"  {verb:<{width}}  {what}" for verb, what in VERBS.items()]
+    return "\n".join(
+        ["usage: dexprior VERB [key=value ...]     dexprior VERB --help", "", *lines, "", f"version {__version__}"]
+    )
+
+
+def _help(verb: str, module: ModuleType) -> str:
+    lines = [f"usage: dexprior {verb} [key=value ...]", "", (module.__doc__ or "").strip()]
+    if hasattr(module, "Config"):
+        from dexprior.cli.compose import presets
+
+        names = presets(verb)
+        if names:
+            lines += ["", f"preset={'|'.join(names)}"]
+        lines += ["", "settings:"]
+        lines += [f"  {path}={value}   {text}" for path, value, text in _fields(module.Config, "")]
+    return "\n".join(lines)
+
+
+def _fields(cls: Any, prefix: str) -> list[tuple[str, Any, str]]:
+    import ast
+    import inspect
+    import textwrap
+
+    tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    texts: dict[str, str] = {}
+    for before, after in zip(tree.body, tree.body[1:]):
+        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+            assert isinstance(before.target, ast.Name)
+            texts[before.target.id] = str(after.value.value).split("\n")[0]
+    rows: list[tuple[str, Any, str]] = []
+    hints = typing.get_type_hints(cls)
+    default = cls()
+    for field in dataclasses.fields(cls):
+        path, kind = f"{prefix}{field.name}", hints[field.name]
+        if dataclasses.is_dataclass(kind):
+            rows += _fields(kind, f"{path}.")
+        else:
+            rows.append((path, getattr(default, field.name), texts.get(field.name, "")))
+    return rows

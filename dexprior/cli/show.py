@@ -1,0 +1,29 @@
+"""Results on standard output: JSON, so that a shell can go on with it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dexprior.errors import ArtifactError
+
+__all__ = ["first_existing", "show"]
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print a result without its learning curve, which stands in the run folder."""
+    print(json.dumps({k: v for k, v in result.items() if k != "curve"}, indent=2))
+
+
+def first_existing(given: str | None, candidates: list[str], what: str, command: str) -> Path:
+    """The given path, or the first candidate that exists.
+
+    Raises:
+        ArtifactError: none exists; the message says how to make one.
+    """
+    for path in [given] if given else candidates:
+        if Path(path).exists():
+            return Path(path)
+    looked = given or ", ".join(candidates)
+    raise ArtifactError(f"no {what} found (looked at {looked}); make one with `{command}`, or give its path")

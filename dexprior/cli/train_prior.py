@@ -1,0 +1,37 @@
+"""Train the video diffusion prior on a folder of demonstrations.
+
+On several GPUs: accelerate launch scripts/train_prior.py key=value. An interrupted run goes on from its last
+checkpoint when the same command is given again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from dexprior.cli.show import show
+from dexprior.config import Ge, config
+from dexprior.prior.training import PriorConfig
+
+
+@config
+class Config:
+    """Settings of `dexprior train-prior`."""
+
+    demonstrations: str = "runs/demonstrations"
+    """Folder of episodes (`dexprior data`)."""
+    out: str = "runs/prior"
+    """Run folder."""
+    seed: Annotated[int, Ge(0)] = 0
+    """Of the training."""
+    prior: PriorConfig = PriorConfig()
+    """Network and training."""
+
+
+def run(config: Config, words: list[str]) -> int:
+    """Train and evaluate."""
+    from dexprior.pipeline.stages import stage_prior
+
+    result = stage_prior(config.prior, Path(config.demonstrations), Path(config.out), seed=config.seed)
+    show(result)
+    return 0

@@ -1,0 +1,118 @@
+"""The transfer stages: the ledger of a policy, and one episode through every backend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dexprior.artifacts import file_hash
+from dexprior.envs.factory import BackendConfig, HardwareOptions, HybridOptions, make_backend
+from dexprior.envs.panel import Panel
+from dexprior.envs.sim import SimBackend
+from dexprior.errors import SafetyStop
+from dexprior.pipeline.stages import EvaluationConfig, run_stage, run_world
+from dexprior.policy.actor import load_actor
+from dexprior.policy.rollout import Policy, actor_policy, run_episodes, traces
+from dexprior.transfer import Ledger, WorldResult, first_divergence
+from dexprior.transfer.page import Page, ledger_section
+from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY
+
+__all__ = ["stage_backends", "stage_ledger"]
+
+CHANNELS = ("pose", "force", "touch", "opening")
+"""Measured channels that the ledger compares."""
+_COMPARED, _REPEATS = 8, 16
+
+
+def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: int) -> dict[str, Any]:
+    """Fill in the ledger of one policy: both worlds on the same panel, and where their traces part."""
+
+    def work() -> dict[str, Any]:
+        act = actor_policy(load_actor(policy / "actor.safetensors"))
+        sim, panel = run_world(act, "sim", config)
+        real, _ = run_world(act, "other", config)
+        ledger = Ledger(
+            round="1",
+            policy="PPO with behavioral prior",
+            assumed=TRAINING_FAMILY,
+            sim=WorldResult("simulator", sim.success, sim.slip_rate, panel.hash),
+            real=WorldResult("other contact", real.success, real.slip_rate, panel.hash),
+            divergences=tuple(_divergences(act, panel, config, i) for i in range(min(_COMPARED, len(panel)))),
+            notes=(
+                "The other world is simulated as well, with contact parameters outside the assumed family and an "
+                "elliptic friction cone; no hardware was used.",
+            ),
+        )
+        ledger.save(folder / "ledger.json")
+        data = ledger.to_json()
+        page = Page("Transfer ledger", "What the simulator promised, and what the other world gave")
+        ledger_section(page, data)
+        page.write(folder / "ledger.html")
+        return {k: data[k] for k in ("success", "slip_rate", "success_gap", "slip_gap", "earliest")}
+
+    parents = (file_hash(policy / "actor.safetensors"),)
+    return run_stage(folder, "ledger", config, seed, work, parents=parents)
+
+
+def stage_backends(
+    config: EvaluationConfig, policy: Path, collision: Path, folder: Path, *, seed: int
+) -> dict[str, Any]:
+    """The same policy and task instance through all four backends of the environment."""
+
+    def work() -> dict[str, Any]:
+        act = actor_policy(load_actor(policy / "actor.safetensors"))
+        panel = Panel.sample("backends", TRAINING_FAMILY, 1, seed=config.seed)
+        kinds = {
+            "mujoco": BackendConfig(),
+            "hybrid": BackendConfig(kind="hybrid", hybrid=HybridOptions(checkpoint=str(collision / "collision.safetensors"))),
+            "reality": BackendConfig(kind="reality"),
+            "hardware": BackendConfig(kind="hardware", hardware=HardwareOptions(keep=str(folder / "gate"))),
+        }
+        return {name: _one_episode(act, chosen, panel) for name, chosen in kinds.items()}
+
+    parents = (file_hash(policy / "actor.safetensors"), file_hash(collision / "collision.safetensors"))
+    return run_stage(folder, "backends", config, seed, work, parents=parents)
+
+
+def _one_episode(act: Policy, chosen: BackendConfig, panel: Panel) -> dict[str, Any]:
+    backend = make_backend(chosen)
+    try:
+        episodes = run_episodes(act, backend, panel)
+    except SafetyStop as stop:
+        return {"success": False, "stopped": str(stop)}
+    finally:
+        backend.close()
+    result: dict[str, Any] = {
+        "success": bool(episodes.success[0]),
+        "largest_force_N": float(np.linalg.norm(episodes.wrench[:, 0, :3], axis=1).max()),
+        "slip_rate": float(episodes.slip_rate[0]),
+    }
+    if hasattr(backend, "counts"):
+        result["collision_model"] = dict(backend.counts)
+    return result
+
+
+def _divergences(act: Policy, panel: Panel, config: EvaluationConfig, instance: int) -> tuple:
+    """Traces of one scene over the assumed family against one trace of the other world."""
+    scene = panel.instances[instance]
+    values = TRAINING_FAMILY.sample(np.random.default_rng([config.seed, 7, instance]), _REPEATS)
+
+    def variants(family: Any, rows: np.ndarray) -> Panel:
+        instances = tuple(replace(scene, parameters=family.as_dict(r), seed=scene.seed + k) for k, r in enumerate(rows))
+        return Panel("repeats", family, instances)
+
+    assumed = variants(TRAINING_FAMILY, values)
+    other = variants(OTHER_FAMILY, OTHER_FAMILY.sample(np.random.default_rng(0), 1))
+    simulated = run_episodes(act, SimBackend(_REPEATS, family=TRAINING_FAMILY), assumed)
+    real = run_episodes(act, SimBackend(1, family=OTHER_FAMILY, cone="elliptic"), other)
+    label = {"panel_hash": panel.hash}
+    return tuple(
+        first_divergence(
+            [replace(t, **label) for t in traces(simulated, assumed, "mujoco")],
+            replace(traces(real, other, "other")[0], **label),
+            CHANNELS,
+        )
+    )
