@@ -32,7 +32,7 @@ T = TypeVar("T")
 @dataclass_transform(kw_only_default=True, frozen_default=True)
 def config(cls: type[T]) -> type[T]:
     """Make a class a frozen, keyword-only dataclass that refuses unknown keys."""
-    cls.__pydantic_config__ = ConfigDict(extra="forbid", strict=True)  # type: ignore[attr-defined]
+    cls.__pydantic_config__ = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)  # type: ignore[attr-defined]
     return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 

@@ -31,9 +31,9 @@ SCHEMA = "dexprior.behavior/1"
 class BehaviorConfig:
     """How trajectories become a distribution."""
 
-    std_twist: Annotated[float, Gt(0)] = 0.12
+    std_twist: Annotated[float, Gt(0)] = 0.08
     """Standard deviation of the six twist actions (a share of the fastest)."""
-    std_opening: Annotated[float, Gt(0)] = 0.15
+    std_opening: Annotated[float, Gt(0)] = 0.06
     """Standard deviation of the opening action."""
     bandwidth: Annotated[float, Gt(0)] = 0.02
     """Distance at which a trajectory's weight falls to 0.6 [m]."""

@@ -83,9 +83,9 @@ Stage = Callable[..., dict[str, Any]]
 class BankConfig:
     """Which scenes the behavioral prior covers, and how its samples are made."""
 
-    scenes: Annotated[int, Ge(1)] = 48
+    scenes: Annotated[int, Ge(1)] = 64
     """Training scenes."""
-    samples: Annotated[int, Ge(1)] = 2
+    samples: Annotated[int, Ge(1)] = 1
     """Trajectories kept for each scene."""
     candidates: Annotated[int, Ge(1)] = 2
     """Clips drawn for each scene; those that break the fewest laws of contact are kept."""
@@ -105,6 +105,10 @@ class EvaluationConfig:
     """Scenes; the same ones in every world and for every policy."""
     seed: int = 1000
     """Of the panel: apart from every training seed."""
+    compared: Annotated[int, Ge(1)] = 8
+    """Scenes whose traces the ledger compares."""
+    repeats: Annotated[int, Ge(3)] = 16
+    """Simulated traces of each of them, over the assumed family."""
 
 
 def stage_demonstrations(config: DemonstrationConfig, folder: Path, *, seed: int) -> dict[str, Any]:
@@ -313,10 +317,10 @@ def build_bank(
 
     size = pipeline.denoiser.config.size
     conditions: list[PriorCondition] = []
-    for k, instance in enumerate(panel):
+    for instance in panel:
         scene = {"nut": np.array(instance.nut), "bolt": np.array(instance.bolt), "nut_yaw": instance.nut_yaw}
-        for j in range(config.candidates):
-            conditions.append(scene_condition(InsertionConfig(), scene, seed=seed + 1009 * k + j, size=size))
+        # one way to reach and to hold in every scene: what differs is the scene, and the prior's own noise
+        conditions += [scene_condition(InsertionConfig(), scene, seed=seed, size=size)] * config.candidates
     pipeline.set_progress_bar_config(disable=True)
     kept: list[list[Retargeted]] = []
     for k in tqdm(range(len(panel)), desc="sample and retarget", unit="scene"):

@@ -24,7 +24,6 @@ __all__ = ["stage_backends", "stage_ledger"]
 
 CHANNELS = ("pose", "force", "touch", "opening")
 """Measured channels that the ledger compares."""
-_COMPARED, _REPEATS = 8, 16
 
 
 def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: int) -> dict[str, Any]:
@@ -40,7 +39,7 @@ def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: 
             assumed=TRAINING_FAMILY,
             sim=WorldResult("simulator", sim.success, sim.slip_rate, panel.hash),
             real=WorldResult("other contact", real.success, real.slip_rate, panel.hash),
-            divergences=tuple(_divergences(act, panel, config, i) for i in range(min(_COMPARED, len(panel)))),
+            divergences=tuple(_divergences(act, panel, config, i) for i in range(min(config.compared, len(panel)))),
             notes=(
                 "The other world is simulated as well, with contact parameters outside the assumed family and an "
                 "elliptic friction cone; no hardware was used.",
@@ -98,7 +97,7 @@ def _one_episode(act: Policy, chosen: BackendConfig, panel: Panel) -> dict[str, 
 def _divergences(act: Policy, panel: Panel, config: EvaluationConfig, instance: int) -> tuple:
     """Traces of one scene over the assumed family against one trace of the other world."""
     scene = panel.instances[instance]
-    values = TRAINING_FAMILY.sample(np.random.default_rng([config.seed, 7, instance]), _REPEATS)
+    values = TRAINING_FAMILY.sample(np.random.default_rng([config.seed, 7, instance]), config.repeats)
 
     def variants(family: Any, rows: np.ndarray) -> Panel:
         instances = tuple(replace(scene, parameters=family.as_dict(r), seed=scene.seed + k) for k, r in enumerate(rows))
@@ -106,7 +105,7 @@ def _divergences(act: Policy, panel: Panel, config: EvaluationConfig, instance: 
 
     assumed = variants(TRAINING_FAMILY, values)
     other = variants(OTHER_FAMILY, OTHER_FAMILY.sample(np.random.default_rng(0), 1))
-    simulated = run_episodes(act, SimBackend(_REPEATS, family=TRAINING_FAMILY), assumed)
+    simulated = run_episodes(act, SimBackend(config.repeats, family=TRAINING_FAMILY), assumed)
     real = run_episodes(act, SimBackend(1, family=OTHER_FAMILY, cone="elliptic"), other)
     label = {"panel_hash": panel.hash}
     return tuple(

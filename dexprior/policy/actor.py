@@ -31,7 +31,7 @@ class ActorConfig:
     """Width of the hidden layers."""
     point_width: Annotated[int, Ge(4)] = 24
     """Width of the point network."""
-    log_std: float = -1.6
+    log_std: float = -2.6
     """Initial log standard deviation of actions."""
 
 

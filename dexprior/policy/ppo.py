@@ -35,16 +35,19 @@ class PpoConfig:
     """Simulated side by side; each iteration runs one episode in every one."""
     iterations: Annotated[int, Ge(1)] = 26
     """Rollout and update rounds."""
-    warmup: Annotated[int, Ge(0)] = 4
-    """First iterations that act by the prior and only imitate it; with no prior there is none."""
+    warmup: Annotated[int, Ge(0)] = 10
+    """First iterations that only imitate the prior (KL alone); with no prior there is none."""
+    guided: Annotated[int, Ge(0)] = 4
+    """Over so many of them the share of worlds that the prior itself drives falls from all to none: the actor learns
+    what the prior would do in the states that the actor gets into (DAgger, Ross et al. 2011)."""
     epochs: Annotated[int, Ge(1)] = 4
     """Passes over each rollout."""
-    warmup_epochs: Annotated[int, Ge(1)] = 8
+    warmup_epochs: Annotated[int, Ge(1)] = 10
     """Passes over each rollout while imitating."""
-    minibatch: Annotated[int, Ge(1)] = 2400
+    minibatch: Annotated[int, Ge(1)] = 960
     """Steps in a gradient step."""
-    learning_rate: Annotated[float, Gt(0)] = 6e-4
-    """Adam's."""
+    learning_rate: Annotated[float, Gt(0)] = 3e-4
+    """Adam's; three times as much while imitating."""
     discount: Annotated[float, Gt(0), Le(1)] = 0.98
     """Gamma."""
     trace: Annotated[float, Ge(0), Le(1)] = 0.95
@@ -53,7 +56,7 @@ class PpoConfig:
     """Of the probability ratio."""
     entropy: Annotated[float, Ge(0)] = 0.001
     """Weight of the entropy bonus."""
-    kl_start: Annotated[float, Ge(0)] = 0.3
+    kl_start: Annotated[float, Ge(0)] = 0.1
     """Weight of the KL to the prior after the warm-up..."""
     kl_end: Annotated[float, Ge(0)] = 0.01
     """...and at the end; geometric in between."""
@@ -110,7 +113,10 @@ def train_ppo(
     while done < config.iterations:
         rng = np.random.default_rng([seed, done])
         imitate = prior is not None and done < config.warmup
-        rollout = _collect(env, actor, critic, prior, config, rng, imitate=imitate)
+        guided = max(1.0 - done / max(config.guided, 1), 0.0) if imitate else 0.0
+        rollout = _collect(env, actor, critic, prior, config, rng, guided=guided)
+        for group in optimizer.param_groups:
+            group["lr"] = config.learning_rate * (3.0 if imitate else 1.0)
         beta = 0.0 if prior is None else _beta(config, done)
         stats = _update(rollout, actor, critic, optimizer, prior, config, rng, beta, imitate=imitate)
         done += 1
@@ -143,8 +149,9 @@ def _collect(
     config: PpoConfig,
     rng: np.random.Generator,
     *,
-    imitate: bool,
+    guided: float,
 ) -> _Rollout:
+    """One episode in every world; in the first `guided` share of them the prior acts."""
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     scene = rng.integers(len(env.panel), size=config.worlds)
     observation, info = env.reset(options={"instances": scene})
@@ -160,9 +167,10 @@ def _collect(
             prior_mean, log_weight = prior.components(reading.tcp, reading.t, scene)
             rows["mean"].append(torch.from_numpy(prior_mean.astype(np.float32)))
             rows["weight"].append(torch.from_numpy(np.exp(log_weight).astype(np.float32)))
-            if imitate:
-                drawn = prior.sample(rng, reading.tcp, reading.t, scene)
-                action = torch.from_numpy(drawn.astype(np.float32))
+            led = round(guided * config.worlds)
+            if led:
+                drawn = prior.sample(rng, reading.tcp[:led], reading.t[:led], scene[:led])
+                action[:led] = torch.from_numpy(drawn.astype(np.float32))
         rows["obs"].append(seen)
         rows["priv"].append(secret)
         rows["act"].append(action)

@@ -176,7 +176,7 @@ def estimate(
     size = model.config.size
     if frames.ndim != 4 or frames.shape[1:] != (size, size, 3) or len(frames) == 0:
         raise BadInput(f"frames of shape {frames.shape}: this estimator reads (time, {size}, {size}, 3)")
-    out = model(torch.from_numpy(frames).float().permute(0, 3, 1, 2)[None] / 255)
+    out = model(torch.from_numpy(frames.astype(np.float32)).permute(0, 3, 1, 2)[None] / 255)
     out = {name: value[0].double().numpy() for name, value in out.items()}
     T = camera.T_base_cam
     wrist = out["wrist"] @ T[:3, :3].T + T[:3, 3]

@@ -155,16 +155,19 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
         raise ArtifactError(f"{folder} holds {schema!r}, this version reads {SCHEMA!r}: train the prior again")
     try:
         # without the two options diffusers would fall back to a pickle, or to a model of this name on the internet
-        denoiser = JointDenoiser.from_pretrained(
-            folder / "denoiser", low_cpu_mem_usage=False, use_safetensors=True, local_files_only=True
-        ).eval()
+        denoiser, report = JointDenoiser.from_pretrained(
+            folder / "denoiser", low_cpu_mem_usage=False, use_safetensors=True, local_files_only=True,
+            output_loading_info=True,
+        )  # fmt: skip
+        if report["missing_keys"]:
+            raise ValueError(f"weights are missing: {', '.join(report['missing_keys'])}")
         schedulers = [
             FlowMatchEulerDiscreteScheduler.from_pretrained(folder / f"{name}_scheduler", local_files_only=True)
             for name in ("motion", "video")
         ]
     except (OSError, ValueError, RuntimeError) as error:
         raise ArtifactError(f"{folder} is not a complete prior checkpoint: {error}") from None
-    return HandObjectPipeline(denoiser, *schedulers), info
+    return HandObjectPipeline(denoiser.eval(), *schedulers), info
 
 
 def _sample(

@@ -19,7 +19,7 @@ from dexprior.prior.denoiser import LOW, JointDenoiser
 from dexprior.prior.maps import project
 from dexprior.prior.motion import CONTACT, OBJECT, WRIST, encode_motion, joints_of, standardise
 
-__all__ = ["PriorConfig", "PriorData", "train_prior"]
+__all__ = ["PriorConfig", "PriorData", "batch_losses", "draw_batch", "prior_stack", "train_prior"]
 
 
 @config
@@ -96,11 +96,13 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
         folder: for checkpoints, TensorBoard logs and, by accelerate, every rank's share of the work.
     """
     from accelerate import Accelerator
-    from accelerate.utils import set_seed
+    from accelerate.utils import DistributedDataParallelKwargs, set_seed
     from torch.utils.tensorboard import SummaryWriter
     from tqdm import tqdm
 
-    accelerator = Accelerator(mixed_precision=config.precision)
+    # a step without video leaves the video stage without gradients, which DDP must be told
+    handlers = [DistributedDataParallelKwargs(find_unused_parameters=config.video_every > 1)]
+    accelerator = Accelerator(mixed_precision=config.precision, kwargs_handlers=handlers)
     set_seed(seed)
     data = PriorData(stack, config.size)
     model = JointDenoiser(
@@ -130,8 +132,7 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
         rate = _one_cycle(step, config.steps) * config.learning_rate
         for group in optimizer.param_groups:
             group["lr"] = rate
-        batch = _draw(data, config, seed, step, accelerator.process_index)
-        batch = {k: _move(v, accelerator.device) for k, v in batch.items()}
+        batch = draw_batch(data, config, seed, step, accelerator.process_index, accelerator.device)
         torch.manual_seed(_dropout_seed(seed, step, accelerator.process_index))
         with accelerator.autocast():
             terms = wrapped(**batch)
@@ -210,7 +211,14 @@ class _Losses(torch.nn.Module):
         return terms
 
 
-def _draw(data: PriorData, config: PriorConfig, seed: int, step: int, rank: int) -> dict[str, Any]:
+def batch_losses(model: JointDenoiser, batch: dict[str, Any]) -> dict[str, Tensor]:
+    """Loss terms of one batch of `draw_batch`."""
+    return _Losses(model)(**batch)
+
+
+def draw_batch(
+    data: PriorData, config: PriorConfig, seed: int, step: int, rank: int, device: torch.device
+) -> dict[str, Any]:
     """The batch of one step and rank, a function of (seed, step, rank)."""
     rng = np.random.default_rng([seed, step, rank])
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
@@ -242,7 +250,7 @@ def _draw(data: PriorData, config: PriorConfig, seed: int, step: int, rank: int)
             "condition": condition,
             "weight": _foreground(window, condition, data.size),
         }
-    return batch
+    return {name: _move(value, device) for name, value in batch.items()}
 
 
 def _dropout_seed(seed: int, step: int, rank: int) -> int:

@@ -1,0 +1,175 @@
+"""One self-contained check of the video prior on an accelerator: data, training in bf16, sampling; JSON on stdout.
+
+    python scripts/gpu_check.py            under six minutes on one H100
+    python scripts/gpu_check.py --tiny     seconds, on a CPU
+
+Generates clips with the project's own demonstrator, trains the joint denoiser at a size that suits the device, samples
+from it, and times a stock diffusers Wan loop of matched token count in the same call. Model FLOPs are counted by torch's
+own FLOP counter on one training step; utilisation is against the device's published dense bf16 peak.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+import torch
+
+PEAK_FLOPS = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
+"""Dense bf16, from the vendors' data sheets."""
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tiny", action="store_true", help="a few clips and steps, for a CPU")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="also write the JSON here")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        result = check(Path(folder), tiny=arguments.tiny, seed=arguments.seed)
+    text = json.dumps(result, indent=2)
+    print(text)
+    if arguments.out:
+        arguments.out.write_text(text + "\n")
+
+
+def check(folder: Path, *, tiny: bool, seed: int) -> dict:
+    """Everything, in one process."""
+    from dexprior.artifacts import package_versions
+    from dexprior.data.demonstrations import DemonstrationConfig, generate
+    from dexprior.data.stacks import load_stack
+    from dexprior.prior.training import PriorConfig, prior_stack
+
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    start = time.perf_counter()
+    data = DemonstrationConfig(episodes=4 if tiny else 192)
+    counts = generate(data, folder / "demonstrations", seed=seed)
+    seconds_data = time.perf_counter() - start
+    stack = prior_stack(load_stack(folder / "demonstrations", 48), 48)
+    config = (
+        PriorConfig(steps=4, batch=2, video_clips=1, width=32, layers=1, heads=2, channels=10, checkpoint_every=4)
+        if tiny
+        else PriorConfig(
+            steps=600, batch=256, video_clips=32, video_window=16, video_every=1, width=512, layers=8, heads=8,
+            channels=120, learning_rate=6e-4, precision="bf16", checkpoint_every=600,
+        )
+    )  # fmt: skip
+    return {
+        "device": torch.cuda.get_device_name(0) if device.type == "cuda" else "cpu",
+        "versions": package_versions(),
+        "seed": seed,
+        "data": {**counts, "seconds": seconds_data},
+        "train": _train(stack, config, folder, seed, device),
+        "stock_loop": _stock(config, device, tiny=tiny),
+    }
+
+
+def _train(stack, config, folder: Path, seed: int, device: torch.device) -> dict:
+    from torch.utils.flop_counter import FlopCounterMode
+
+    from dexprior.prior.evaluation import evaluate_samples
+    from dexprior.prior.sampling import HandObjectPipeline
+    from dexprior.prior.training import PriorData, batch_losses, draw_batch, train_prior
+    from dexprior.worlds.insertion import InsertionConfig
+
+    run = folder / "prior"
+    run.mkdir()
+    _reset_memory(device)
+    start = time.perf_counter()
+    model = train_prior(stack, config, run, seed=seed)
+    _synchronise(device)
+    seconds = time.perf_counter() - start
+    peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
+
+    batch = draw_batch(PriorData(stack, config.size), config, seed, 0, 0, device)
+    with FlopCounterMode(display=False) as counter:
+        sum(batch_losses(model, batch).values()).backward()
+    flops = counter.get_total_flops()
+    name = torch.cuda.get_device_name(0) if device.type == "cuda" else ""
+    peak_flops = next((value for key, value in PEAK_FLOPS.items() if key in name), None)
+    step = seconds / config.steps
+
+    pipeline = HandObjectPipeline.fresh(model.eval())
+    pipeline.set_progress_bar_config(disable=True)
+    pipeline(stack.conditions[:1], seed=seed)
+    _synchronise(device)
+    start = time.perf_counter()
+    few = stack[: min(len(stack), 32)]
+    samples = pipeline(few.conditions, seed=seed, fps=few.fps)
+    _synchronise(device)
+    sampling = time.perf_counter() - start
+    start = time.perf_counter()
+    pipeline(stack.conditions[:1], seed=seed)
+    _synchronise(device)
+    return {
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "steps": config.steps,
+        "precision": config.precision,
+        "seconds": seconds,
+        "motion_clips_per_s": config.batch / step,
+        "video_clips_per_s": config.video_clips / config.video_every / step,
+        "flops_per_step": flops,
+        "model_flops_utilisation": flops / step / peak_flops if peak_flops else None,
+        "peak_memory_bytes": peak,
+        "samples_per_s": len(samples) / sampling,
+        "latency_s": time.perf_counter() - start,
+        "quality": evaluate_samples(samples, few, InsertionConfig()),
+    }
+
+
+def _stock(config, device: torch.device, *, tiny: bool) -> dict:
+    """A stock diffusers Wan transformer trained on noise with as many tokens a clip as the motion stage has."""
+    from diffusers import WanTransformer3DModel
+
+    heads = config.heads
+    model = WanTransformer3DModel(
+        patch_size=(1, 2, 2), num_attention_heads=heads, attention_head_dim=config.width // heads, in_channels=16,
+        out_channels=16, text_dim=128, freq_dim=64, ffn_dim=4 * config.width, num_layers=config.layers,
+        rope_max_seq_len=64,
+    ).to(device)  # fmt: skip
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
+    generator = torch.Generator().manual_seed(0)
+    batch = min(config.batch, 64)
+    latents = torch.randn(batch, 16, 4, 8, 8, generator=generator).to(device)
+    text = torch.randn(batch, 8, 128, generator=generator).to(device)
+    t = torch.full((batch,), 500, device=device)
+
+    def step() -> None:
+        with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16"):
+            out = model(hidden_states=latents, timestep=t, encoder_hidden_states=text, return_dict=False)[0]
+            loss = (out.float() - latents).square().mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    step()
+    _synchronise(device)
+    repeats = 2 if tiny else 20
+    start = time.perf_counter()
+    for _ in range(repeats):
+        step()
+    _synchronise(device)
+    seconds = (time.perf_counter() - start) / repeats
+    return {"clips_per_s": batch / seconds, "tokens": 64, "parameters": int(np.sum([p.numel() for p in model.parameters()]))}
+
+
+def _synchronise(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+def _reset_memory(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The denoiser: shapes, where it starts, and that one sample knows nothing of the next."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dexprior.prior.conditioning import condition_tensors, straight_path
+from dexprior.prior.denoiser import LOW, JointDenoiser
+from dexprior.prior.motion import CONTACT, FINGERS, FORCE, MOTION_SIZE, OBJECT, OBJECT_ROT, WRIST
+
+FRAMES, SIZE = 12, 16
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def _denoiser(**kwargs) -> JointDenoiser:
+    torch.manual_seed(0)
+    return JointDenoiser(frames=FRAMES, size=SIZE, width=32, layers=2, heads=2, channels=10, **kwargs).eval()
+
+
+@pytest.fixture(scope="module")
+def fresh(conditions):
+    """As training starts: statistics of data, weights of chance."""
+    model = _denoiser()
+    model.motion_mean.normal_(0, 0.3)
+    model.motion_std.uniform_(0.1, 0.5)
+    model.motion.condition.fit(condition_tensors(conditions)["cloud"])
+    return model
+
+
+@pytest.fixture(scope="module")
+def shaken(fresh):
+    """The same with no weight at zero: what it still obeys, it obeys by construction."""
+    model = _denoiser()
+    model.load_state_dict(fresh.state_dict())
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    return model
+
+
+@pytest.fixture(scope="module")
+def inputs(conditions):
+    generator = torch.Generator().manual_seed(1)
+    n = len(conditions)
+    return {
+        "motion": torch.randn(n, FRAMES, MOTION_SIZE, generator=generator),
+        "low": torch.randn(n, FRAMES, 3, SIZE // LOW, SIZE // LOW, generator=generator),
+        "video": torch.randn(n, FRAMES, 3, SIZE, SIZE, generator=generator),
+        "sigma": torch.rand(n, generator=generator),
+        "condition": condition_tensors(conditions),
+    }
+
+
+@torch.no_grad()
+def _both(model, x, rows=slice(None)):
+    condition = {k: v[rows] for k, v in x["condition"].items()}
+    motion = model.denoise_motion(
+        x["motion"][rows], x["sigma"][rows], x["low"][rows], 1 - x["sigma"][rows], condition
+    )
+    return motion, model.denoise_video(x["video"][rows], x["sigma"][rows], x["motion"][rows], condition)
+
+
+def test_both_streams_keep_their_shapes(shaken, inputs):
+    motion, video = _both(shaken, inputs)
+    assert motion.shape == inputs["motion"].shape
+    assert video.shape == inputs["video"].shape
+
+
+def test_training_starts_from_the_straight_path(fresh, inputs):
+    predicted = fresh.physical(_both(fresh, inputs)[0])
+    path = straight_path(inputs["condition"], FRAMES)
+    torch.testing.assert_close(predicted[..., WRIST.start : FINGERS.stop], path[..., :54], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(predicted[..., OBJECT], path[..., 54:], atol=1e-5, rtol=1e-5)
+    for group in (OBJECT_ROT, CONTACT, FORCE):  # the condition says nothing of these: their mean
+        mean = fresh.motion_mean[group].expand_as(predicted[..., group])
+        torch.testing.assert_close(predicted[..., group], mean, atol=1e-5, rtol=1e-5)
+
+
+def test_a_sample_does_not_depend_on_its_neighbours(shaken, inputs):
+    """Measured on this CPU: largest difference 1.2e-6 in motion, 4.8e-7 in video (other shapes, other sums)."""
+    together = _both(shaken, inputs)
+    for k in range(len(inputs["motion"])):
+        for a, b in zip(together, _both(shaken, inputs, slice(k, k + 1))):
+            torch.testing.assert_close(a[k], b[0], atol=2e-5, rtol=1e-4)
+    order = torch.tensor([2, 0, 3, 1])
+    for a, b in zip(together, _both(shaken, inputs, order)):
+        torch.testing.assert_close(a[order], b, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["cloud", "start", "target", "camera", "text"])
+def test_every_condition_is_heard(shaken, inputs, name):
+    condition = dict(inputs["condition"])
+    condition[name] = condition[name].roll(1, 0) + (0.1 if name == "camera" else 0.0)
+    assert (_both(shaken, inputs)[0] - _both(shaken, {**inputs, "condition": condition})[0]).abs().max() > 1e-3
+
+
+def test_each_stream_sees_the_other(shaken, inputs):
+    motion, video = _both(shaken, inputs)
+    assert (motion - _both(shaken, {**inputs, "low": -inputs["low"]})[0]).abs().max() > 1e-3
+    assert (video - _both(shaken, {**inputs, "motion": -inputs["motion"]})[1]).abs().max() > 1e-4
+
+
+def test_bf16_runs_and_stays_near(shaken, inputs):
+    exact = _both(shaken, inputs)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rough = _both(shaken, inputs)
+    for a, b in zip(exact, rough):
+        assert torch.isfinite(b).all()
+        assert (a - b.float()).abs().mean() < 0.02 * a.abs().mean() + 0.01
+
+
+def test_a_window_of_a_clip_is_drawn_as_in_the_clip(shaken, inputs):
+    """Maps place the object's points by the clip's first frame, given apart when only a window is seen."""
+    condition, sigma = inputs["condition"], inputs["sigma"]
+    shaken.video.temporal.weight.data.zero_()  # frames then do not mix
+    with torch.no_grad():
+        whole = shaken.denoise_video(inputs["video"], sigma, inputs["motion"], condition)
+        part = shaken.denoise_video(
+            inputs["video"][:, 4:8], sigma, inputs["motion"][:, 4:8], condition, inputs["motion"][:, 0]
+        )
+    torch.testing.assert_close(whole[:, 4:8], part, atol=1e-5, rtol=1e-4)
+
+
+def test_frames_that_do_not_fill_a_patch_are_refused():
+    with pytest.raises(ValueError, match="no multiple of the patch"):
+        _denoiser(patch=5)

@@ -1,0 +1,65 @@
+"""An absent optional package is a sentence with the line that installs it."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from dexprior import extras
+from dexprior.errors import MissingExtra, UnknownName
+
+
+@pytest.fixture
+def absent(monkeypatch):
+    """No optional package is installed."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+
+
+def test_message_names_package_purpose_and_install_line(absent):
+    with pytest.raises(MissingExtra) as caught:
+        extras.require("smplx")
+    assert str(caught.value) == (
+        "MANO layers (research-only licence) needs the package 'smplx', which is not installed. "
+        "Install it with: pip install 'dexprior[mano]'"
+    )
+
+
+def test_a_purpose_of_the_callers_comes_first(absent):
+    with pytest.raises(MissingExtra, match="^the viewer of traces needs the package 'viser'"):
+        extras.require("viser", purpose="the viewer of traces")
+
+
+def test_absent_is_not_available(absent):
+    assert not any(extras.available(name) for name in extras.OPTIONAL)
+
+
+def test_asking_does_not_import():
+    for name in extras.OPTIONAL:
+        loaded = name in sys.modules
+        extras.available(name)
+        assert (name in sys.modules) == loaded
+
+
+def test_present_packages_are_imported():
+    present = [name for name in extras.OPTIONAL if extras.available(name)]
+    if not present:
+        pytest.skip("no optional package is installed")
+    assert extras.require(present[0]).__name__ == present[0]
+
+
+@pytest.mark.parametrize("ask", [extras.available, extras.require])
+def test_only_known_packages_may_be_asked_for(ask):
+    with pytest.raises(UnknownName, match="'numpy'.*Known: smplx"):
+        ask("numpy")
+
+
+def test_every_extra_is_declared():
+    pyproject = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
+    declared = pyproject["project"]["optional-dependencies"]
+    for module, (extra, _) in extras.OPTIONAL.items():
+        packages = [line.replace("-", "_") for line in declared[extra]]
+        assert any(line.startswith(module) for line in packages), (module, extra)
