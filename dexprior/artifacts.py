@@ -103,11 +103,11 @@ def make_header(
     )
 
 
-# --- typed values -----------------------------------------------------------------------------------------------
+# --- typed values ---
 
 
-def _registry() -> dict[str, type]:
-    classes = (getattr(types, name) for name in types.__all__)
+def _registry() -> dict[str, Any]:
+    classes: list[Any] = [getattr(types, name) for name in types.__all__]
     return {c.schema: c for c in classes if dataclasses.is_dataclass(c) and hasattr(c, "schema")}
 
 
@@ -194,10 +194,9 @@ def _flatten(value: Any, prefix: str, tensors: dict[str, np.ndarray]) -> Any:
         return {"$array": prefix}
     if dataclasses.is_dataclass(value):
         body = {
-            f.name: _flatten(getattr(value, f.name), f"{prefix}.{f.name}", tensors)
-            for f in dataclasses.fields(value)
+            f.name: _flatten(getattr(value, f.name), f"{prefix}.{f.name}", tensors) for f in dataclasses.fields(value)
         }
-        return {"$type": value.schema, "fields": body}  # type: ignore[attr-defined]
+        return {"$type": value.schema, "fields": body}  # type: ignore[union-attr]
     if isinstance(value, Mapping):
         return {str(k): _flatten(v, f"{prefix}.{k}", tensors) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -222,7 +221,7 @@ def _unflatten(tree: Any, tensors: dict[str, np.ndarray]) -> Any:
     return tree
 
 
-# --- tensors on disk --------------------------------------------------------------------------------------------
+# --- tensors on disk ---
 
 
 def write_atomic(path: str | Path, data: bytes) -> Path:
@@ -284,7 +283,7 @@ def file_hash(path: str | Path) -> str:
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
 
 
-# --- networks and training states -------------------------------------------------------------------------------
+# --- networks and training states ---
 
 
 def save_module(
@@ -397,7 +396,7 @@ def load_training_state(
     return meta["progress"], {k[len("arrays/") :]: v for k, v in tensors.items() if k.startswith("arrays/")}
 
 
-# --- run folders ------------------------------------------------------------------------------------------------
+# --- run folders ---
 
 
 @dataclass

@@ -59,7 +59,7 @@ class UnknownName(DexpriorError, KeyError):
     def __init__(self, kind: str, name: object, choices: Iterable[str]) -> None:
         self.kind, self.name, self.choices = kind, name, tuple(choices)
         near = difflib.get_close_matches(str(name), self.choices, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; did you mean {near[0]!r}?" if near else "."
         super().__init__(f"unknown {kind} {name!r}{hint} Known: {', '.join(self.choices) or 'none'}")
 
     def __str__(self) -> str:  # KeyError would show the repr of its argument

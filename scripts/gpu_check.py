@@ -3,9 +3,9 @@
     python scripts/gpu_check.py            under six minutes on one H100
     python scripts/gpu_check.py --tiny     seconds, on a CPU
 
-Generates clips with the project's own demonstrator, trains the joint denoiser at a size that suits the device, samples
-from it, and times a stock diffusers Wan loop of matched token count in the same call. Model FLOPs are counted by torch's
-own FLOP counter on one training step; utilisation is against the device's published dense bf16 peak.
+Generates clips with the project's own demonstrator, trains the joint denoiser at a size that suits the device,
+samples from it, and times a stock diffusers Wan loop of 64 tokens a clip in the same call. Model FLOPs are counted by
+torch's own FLOP counter on one training step; utilisation is against the device's published dense bf16 peak.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _train(stack, config, folder: Path, seed: int, device: torch.device) -> dict
 
 
 def _stock(config, device: torch.device, *, tiny: bool) -> dict:
-    """A stock diffusers Wan transformer trained on noise with as many tokens a clip as the motion stage has."""
+    """A stock diffusers Wan transformer trained on noise with 64 tokens a clip."""
     from diffusers import WanTransformer3DModel
 
     heads = config.heads
@@ -158,7 +158,11 @@ def _stock(config, device: torch.device, *, tiny: bool) -> dict:
         step()
     _synchronise(device)
     seconds = (time.perf_counter() - start) / repeats
-    return {"clips_per_s": batch / seconds, "tokens": 64, "parameters": int(np.sum([p.numel() for p in model.parameters()]))}
+    return {
+        "clips_per_s": batch / seconds,
+        "tokens": 64,
+        "parameters": int(np.sum([p.numel() for p in model.parameters()])),
+    }
 
 
 def _synchronise(device: torch.device) -> None:

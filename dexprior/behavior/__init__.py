@@ -1,4 +1,4 @@
-"""The behavioral prior: a distribution over robot trajectories that policies are regularized to (not the video prior)."""
+"""The behavioral prior: a distribution over robot actions that policies are regularized to (not the video prior)."""
 
 from dexprior.behavior.bank import BehaviorConfig, BehaviorPrior
 

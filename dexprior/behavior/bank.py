@@ -50,7 +50,7 @@ class BehaviorPrior:
     """p(action | tool pose, time, scene)."""
 
     config: BehaviorConfig
-    scale: Float[np.ndarray, "6"]
+    scale: Float[np.ndarray, 6]
     """Twist that an action of 1 stands for [m/s, rad/s]."""
     max_opening: float
     dt: float
@@ -67,7 +67,7 @@ class BehaviorPrior:
         openings: Sequence[Sequence[Float[np.ndarray, " time"]]],
         config: BehaviorConfig,
         *,
-        scale: Float[np.ndarray, "6"],
+        scale: Float[np.ndarray, 6],
         max_opening: float,
         dt: float,
         panel_hash: str,
@@ -94,7 +94,13 @@ class BehaviorPrior:
             tool.append([interpolate_poses(grid, samples[k].t, samples[k].ee_pose) for k in chosen])
             opening.append([np.interp(grid, samples[k].t, commanded[k]) for k in chosen])
         prior = cls(
-            config, np.asarray(scale, dtype=np.float64), max_opening, dt, np.array(tool), np.array(opening), panel_hash
+            config,
+            np.asarray(scale, dtype=np.float64),
+            max_opening,
+            dt,
+            np.array(tool),
+            np.array(opening),
+            panel_hash,
         )
         total = sum(len(s) for s in trajectories)
         return prior, {"scenes": len(tool), "samples": total, "infeasible": left_out}
@@ -123,7 +129,7 @@ class BehaviorPrior:
         return mean, logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
     @property
-    def std(self) -> Float[np.ndarray, "7"]:
+    def std(self) -> Float[np.ndarray, 7]:
         """Standard deviation of every component."""
         return np.array([self.config.std_twist] * 6 + [self.config.std_opening])
 
@@ -176,7 +182,9 @@ class BehaviorPrior:
         """
         tensors, meta = read_tensors(path)
         if meta.get("header", {}).get("schema") != SCHEMA:
-            raise ArtifactError(f"{path} is no behavioral prior of schema {SCHEMA!r}; make one: dexprior build-behavior")
+            raise ArtifactError(
+                f"{path} is no behavioral prior of schema {SCHEMA!r}; make one: dexprior build-behavior"
+            )
         config = BehaviorConfig(**meta["config"])
         if meta["header"]["config_hash"] != config_hash(config):
             raise ArtifactError(f"{path}: its configuration does not fit its header")

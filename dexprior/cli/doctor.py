@@ -55,7 +55,9 @@ def _accelerator() -> None:
     import torch
 
     if torch.cuda.is_available():
-        print(f"gpu        {torch.cuda.get_device_name(0)}: accelerate launch scripts/train_prior.py prior.precision=bf16")
+        print(
+            f"gpu        {torch.cuda.get_device_name(0)}: accelerate launch scripts/train_prior.py prior.precision=bf16"
+        )
     else:
         print(f"gpu        none found; {torch.get_num_threads()} CPU threads will be used")
 

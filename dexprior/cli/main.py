@@ -57,7 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dexprior {verb}: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"\ndexprior {verb}: interrupted; the same command goes on from the last checkpoint", file=sys.stderr)
+        print(
+            f"\ndexprior {verb}: interrupted; the same command goes on from the last checkpoint",
+            file=sys.stderr,
+        )
         return 130
 
 
@@ -86,7 +89,13 @@ def _overview() -> str:
     width = max(map(len, VERBS))
     lines = [f"  {verb:<{width}}  {what}" for verb, what in VERBS.items()]
     return "\n".join(
-        ["usage: dexprior VERB [key=value ...]     dexprior VERB --help", "", *lines, "", f"version {__version__}"]
+        [
+            "usage: dexprior VERB [key=value ...]     dexprior VERB --help",
+            "",
+            *lines,
+            "",
+            f"version {__version__}",
+        ]
     )
 
 

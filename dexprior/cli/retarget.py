@@ -65,8 +65,9 @@ def _hand(config: Config) -> int:
     clip = None
     if config.video is not None:
         clip, _ = read_clip(config.video, size=(256, 456), start=config.start, stop=config.start + len(hand))
-    options = {"object": held, "object_size": BOTTLE_HALF_SIZE} if held is not None else {}
-    frames = draw_retargeting(hand, result.trajectory, robot, clip=clip, every=config.every, **options)
+    frames = draw_retargeting(
+        hand, result.trajectory, robot, clip=clip, object=held, object_size=BOTTLE_HALF_SIZE, every=config.every
+    )
     fps = 1.0 / float(np.median(np.diff(hand.t))) / config.every
     clip_path = write_clip(out / "retarget.mp4", frames, fps)
     show(
@@ -92,13 +93,21 @@ def _arm(config: Config) -> int:
     if config.samples is None:
         raise ConfigError("retarget robot=arm7+parallel: give samples=FILE, e.g. runs/samples/samples.safetensors")
     network = first_existing(
-        config.checkpoint, ["runs/demo/04-retargeter/retargeter.safetensors"], "retargeting network", "dexprior demo"
+        config.checkpoint,
+        ["runs/demo/04-retargeter/retargeter.safetensors"],
+        "retargeting network",
+        "dexprior demo",
     )
     estimator = first_existing(
         None, ["runs/demo/03-estimator/estimator.safetensors"], "pose estimator", "dexprior demo"
     )
     model, reader = load_retargeter(network), load_estimator(estimator)
     moved = [retarget_sample(s, reader, model) for s in load_all(config.samples, VideoSample)]
-    path = save([m.trajectory for m in moved], Path(config.out) / "robot.safetensors", producer="retarget", config=config)
+    path = save(
+        [m.trajectory for m in moved],
+        Path(config.out) / "robot.safetensors",
+        producer="retarget",
+        config=config,
+    )
     show({"trajectories": str(path), "feasible": [float(m.trajectory.feasible.mean()) for m in moved]})
     return 0

@@ -58,9 +58,7 @@ def run(config: Config, words: list[str]) -> int:
     else:
         scenes = sample_scenes(np.random.default_rng(config.seed), config.n)
         conditions = [
-            scene_condition(
-                InsertionConfig(), {k: v[i] for k, v in scenes.items()}, seed=config.seed + i, size=size
-            )
+            scene_condition(InsertionConfig(), {k: v[i] for k, v in scenes.items()}, seed=config.seed + i, size=size)
             for i in range(config.n)
         ]
     samples = pipeline(
@@ -71,5 +69,11 @@ def run(config: Config, words: list[str]) -> int:
     save(samples, out / "samples.safetensors", producer="sample", seed=config.seed, config=config)
     for k, sample in enumerate(samples):
         write_clip(out / f"{k:03d}.mp4", sample.frames, sample.fps)
-    show({"samples": len(samples), "out": str(out), "laws": [contact_law_violations(s, InsertionConfig()) for s in samples]})
+    show(
+        {
+            "samples": len(samples),
+            "out": str(out),
+            "laws": [contact_law_violations(s, InsertionConfig()) for s in samples],
+        }
+    )
     return 0

@@ -50,9 +50,7 @@ class GridConfig:
     """Values of restitution and of friction in [0, 1] for the closed form."""
 
 
-def relative_error(
-    predicted: Float[np.ndarray, "impact 3"], impacts: PlanarImpacts
-) -> Float[np.ndarray, " impact"]:
+def relative_error(predicted: Float[np.ndarray, "impact 3"], impacts: PlanarImpacts) -> Float[np.ndarray, " impact"]:
     """||predicted - measured|| / ||measured|| in (vx, vy, k omega)."""
     scale = np.array([1.0, 1.0, impacts.gyration])
     distance = np.linalg.norm((predicted - impacts.post) * scale, axis=1)
@@ -69,9 +67,7 @@ def accuracy_curve(
 def summarize(errors: Float[np.ndarray, " impact"], *, level: float = 0.95) -> dict[str, Any]:
     """Shares below 0.1 and 0.2 with Clopper-Pearson intervals, the median, and n; plain data."""
     if not np.isfinite(errors).all():
-        raise BadInput(
-            f"summarize: {int((~np.isfinite(errors)).sum())} of {len(errors)} errors are not finite"
-        )
+        raise BadInput(f"summarize: {int((~np.isfinite(errors)).sum())} of {len(errors)} errors are not finite")
     n = len(errors)
     below = {f"acc_{e:g}": int((errors < e).sum()) for e in THRESHOLDS}
     return {

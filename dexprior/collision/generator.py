@@ -79,9 +79,7 @@ class CollisionPairs:
         return {name: getattr(self, name) for name in ("approach", "delassus", "phi", "impulse")}
 
 
-def generate_pairs(
-    config: GeneratorConfig, ranges: ContactRanges, *, seed: int, threads: int = 1
-) -> CollisionPairs:
+def generate_pairs(config: GeneratorConfig, ranges: ContactRanges, *, seed: int, threads: int = 1) -> CollisionPairs:
     """Simulate random impacts until `config.pairs` are accepted; a function of (config, ranges, seed) alone.
 
     An impact that gains kinetic energy (MuJoCo's soft contacts do that now and then) is rejected and counted.
@@ -110,9 +108,7 @@ def generate_pairs(
     return CollisionPairs(**joined, counts=counts)
 
 
-def best_impulse(
-    change: Float[np.ndarray, "batch dof"], geometry: ContactGeometry
-) -> Float[np.ndarray, "batch 2"]:
+def best_impulse(change: Float[np.ndarray, "batch dof"], geometry: ContactGeometry) -> Float[np.ndarray, "batch 2"]:
     """The contact impulse that best explains a change of velocity, in the kinetic-energy norm.
 
     argmin_p (M^-1 J^T p - dv)^T M (M^-1 J^T p - dv)  =  A^-1 J dv.

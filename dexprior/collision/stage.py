@@ -32,7 +32,6 @@ from dexprior.collision.training import (
 )
 from dexprior.config import Ge, config
 from dexprior.data.impacts import PlanarImpacts, check_torque_balance, generate_impacts, load_ellipse_impacts
-from dexprior.errors import ArtifactError
 
 __all__ = ["CollisionConfig", "run"]
 
@@ -110,9 +109,7 @@ def _impacts(config: CollisionConfig, seed: int, data: Path | None) -> PlanarImp
 def _pairs(record: RunFolder, config: CollisionConfig) -> CollisionPairs:
     path = record.file("pairs.safetensors")
     if not path.exists():
-        pairs = generate_pairs(
-            config.generator, config.surrogate.ranges, seed=record.seed, threads=config.threads
-        )
+        pairs = generate_pairs(config.generator, config.surrogate.ranges, seed=record.seed, threads=config.threads)
         header = make_header(pairs.schema, producer="collision", seed=record.seed, config=config.generator)
         write_tensors(path, pairs.arrays(), {"header": asdict(header), "counts": pairs.counts})
     arrays, meta = read_tensors(path)
@@ -200,9 +197,7 @@ def _evaluate(
         "finetune": {"steps": finetuned["steps"], "sigma_scale": finetuned["sigma_scale"]},
         "distillation_gap": float(np.median(evaluation.relative_error(predicted["surrogate"], simulated))),
         "within_one_sigma": float((np.abs(tuned_post - rest.post) < tuned_std).mean()),
-        "within_training_range": float(
-            base.inside(rest.pre, rest.geometry, np.tile(phi, (len(rest), 1))).mean()
-        ),
+        "within_training_range": float(base.inside(rest.pre, rest.geometry, np.tile(phi, (len(rest), 1))).mean()),
         "simulated_pairs": pairs.counts,
     }
     impulse = best_impulse(rest.post - rest.pre, rest.geometry) * unit
@@ -218,9 +213,7 @@ def _evaluate(
         arrays[f"predicted/{name}"] = post
         arrays[f"error/{name}"] = errors[name]
         arrays[f"accuracy/{name}"] = evaluation.accuracy_curve(errors[name], _THRESHOLDS)
-    header = make_header(
-        "dexprior.collision_samples/1", producer="collision", seed=record.seed, config=config
-    )
+    header = make_header("dexprior.collision_samples/1", producer="collision", seed=record.seed, config=config)
     write_tensors(record.file("samples.safetensors"), arrays, {"header": asdict(header)})
     write_json(record.file("result.json"), result)
     return result

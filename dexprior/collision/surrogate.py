@@ -163,9 +163,7 @@ class Surrogate:
         network.load_state_dict(state)
         return network
 
-    def save(
-        self, path: str | Path, *, producer: str, seed: int | None, parents: tuple[str, ...] = ()
-    ) -> Path:
+    def save(self, path: str | Path, *, producer: str, seed: int | None, parents: tuple[str, ...] = ()) -> Path:
         """Write the model as one safetensors file."""
         extra = {"seen": self.seen.tolist(), "phi": None if self.phi is None else self.phi.tolist()}
         return save_module(

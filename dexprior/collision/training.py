@@ -127,9 +127,7 @@ def distill(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = ImpulseNetwork(surrogate)
-    optimizer = torch.optim.AdamW(
-        network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
-    )
+    optimizer = torch.optim.AdamW(network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     identity = {"distill": config, "surrogate": surrogate, "seed": seed, "pairs": len(pairs)}
     done = 0
     if checkpoint is not None and checkpoint.exists():
@@ -142,9 +140,7 @@ def distill(
     a_nn = delassus[:, 0, 0]
     target = impulse * (a_nn / -approach[:, 0])[:, None]
     metric = delassus / a_nn[:, None, None]
-    bar = tqdm(
-        range(done, config.steps), initial=done, total=config.steps, desc="distill", disable=not progress
-    )
+    bar = tqdm(range(done, config.steps), initial=done, total=config.steps, desc="distill", disable=not progress)
     for step in bar:
         for group in optimizer.param_groups:
             group["lr"] = 0.5 * config.learning_rate * (1.0 + math.cos(math.pi * step / config.steps))
@@ -247,9 +243,7 @@ def _descend(
 ) -> tuple[ImpulseNetwork, np.ndarray, np.ndarray]:
     """A copy after `steps` steps; and on the way the error and the squared standardized error of `test`."""
     tuned = copy.deepcopy(network)
-    optimizer = torch.optim.AdamW(
-        tuned.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay
-    )
+    optimizer = torch.optim.AdamW(tuned.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     real = _Measured.of(impacts)
     rows = torch.as_tensor(phi, dtype=torch.float32).expand(len(impacts), -1)
     held = None if test is None else _Measured.of(test)

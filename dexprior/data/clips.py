@@ -103,9 +103,7 @@ def read_clip(
             "truncated; copy it again"
         )
     if len(frames) == 0:
-        raise BadInput(
-            f"{path}: no frame in [{start}, {'end' if stop is None else stop}); it has {info.frames}"
-        )
+        raise BadInput(f"{path}: no frame in [{start}, {'end' if stop is None else stop}); it has {info.frames}")
     return frames, info.fps
 
 
@@ -121,9 +119,7 @@ def _read_decord(path: Path, size: tuple[int, int], start: int, stop: int | None
         return video.get_batch(list(wanted)).asnumpy() if len(wanted) else _no_frames(size)
     except (RuntimeError, decord.DECORDError) as error:  # 0.6.0 raises either, by the place where it fails
         reason = str(error).strip().splitlines()[-1][:120]
-        raise BadInput(
-            f"{path}: the frames cannot be decoded, it is truncated or damaged ({reason})"
-        ) from None
+        raise BadInput(f"{path}: the frames cannot be decoded, it is truncated or damaged ({reason})") from None
 
 
 def _read_pyav(path: Path, size: tuple[int, int], start: int, stop: int | None) -> Frames:

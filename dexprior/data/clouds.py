@@ -31,7 +31,7 @@ def place(cloud: Float[np.ndarray, "n 6"], pose: Float[np.ndarray, "*batch 7"]) 
 
 
 def condition_cloud(
-    config: InsertionConfig, nut_pose: Float[np.ndarray, "7"], bolt: Float[np.ndarray, "3"]
+    config: InsertionConfig, nut_pose: Float[np.ndarray, 7], bolt: Float[np.ndarray, 3]
 ) -> Float[np.ndarray, "n 6"]:
     """The scene's cloud in the base frame: nut, then bolt."""
     nut, post = local_clouds(config)

@@ -125,9 +125,7 @@ def _orthonormal(T: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "4 4"]:
     return rigid
 
 
-def _base_frame(
-    bottle: Float[np.ndarray, "time 7"], wrist: Float[np.ndarray, "time 7"]
-) -> Float[np.ndarray, " 7"]:
+def _base_frame(bottle: Float[np.ndarray, "time 7"], wrist: Float[np.ndarray, "time 7"]) -> Float[np.ndarray, " 7"]:
     """Pose of the base frame: bottle upright, hand reaching along x."""
     still = bottle[_STILL] if len(bottle) > _STILL.stop else bottle
     z = matrix_from_quat(still[:, 3:])[:, :, 2].mean(axis=0)

@@ -1,8 +1,8 @@
 """Episodes on disk: an append-only `index.jsonl`, and for each episode one safetensors file and one mp4.
 
-    FOLDER/index.jsonl            one line an attempt, written after its files: a killed writer loses no line before
-    FOLDER/000012.safetensors     everything but the pixels
-    FOLDER/000012.mp4             the pixels
+FOLDER/index.jsonl            one line an attempt, written after its files: a killed writer loses no line before
+FOLDER/000012.safetensors     everything but the pixels
+FOLDER/000012.mp4             the pixels
 """
 
 from __future__ import annotations

@@ -86,9 +86,7 @@ class PlanarImpacts:
         check.array("source_row", "impact", dtype=np.int64)
         check.one_of("source", ("measured", "generated"))
         if not (self.mass > 0 and self.inertia > 0):
-            raise BadInput(
-                f"PlanarImpacts: mass {self.mass} kg and inertia {self.inertia} kg m^2 must be positive"
-            )
+            raise BadInput(f"PlanarImpacts: mass {self.mass} kg and inertia {self.inertia} kg m^2 must be positive")
 
     def __len__(self) -> int:
         return len(self.pre)
@@ -148,9 +146,7 @@ def load_ellipse_impacts(path: str | Path) -> PlanarImpacts:
     clean = (raw["flags"] == 0).all(axis=1)
     if not clean.any():
         raise BadInput(f"{path}: every row is flagged as bad, nothing is left")
-    pre, post, normal, tangent = (
-        np.asarray(raw[name][clean], dtype=np.float64) for name in ("pre", "post", "n", "d")
-    )
+    pre, post, normal, tangent = (np.asarray(raw[name][clean], dtype=np.float64) for name in ("pre", "post", "n", "d"))
     mirror = np.array([-1.0, 1.0, 1.0])
     impacts = PlanarImpacts(
         pre=pre[:, 3:] * mirror,

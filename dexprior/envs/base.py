@@ -155,7 +155,7 @@ def action_from_command(
     return np.concatenate([twist / MAX_TWIST, (2.0 * opening / MAX_OPENING - 1.0)[..., None]], axis=-1)
 
 
-def observe(reading: Reading) -> dict[str, Float[np.ndarray, "n *shape"]]:
+def observe(reading: Reading) -> dict[str, Float[np.ndarray, n * shape]]:
     """What policies see, as float32 arrays of `OBSERVATION_SIZES`."""
     rotation = rot6d_from_matrix(matrix_from_quat(reading.tcp[:, 3:]))
     proprio = np.concatenate([reading.q, reading.qd, reading.tcp[:, :3], rotation, reading.opening[:, None]], axis=1)
@@ -186,9 +186,7 @@ def privileged(reading: Reading) -> Float[np.ndarray, "n 13"]:
     return np.concatenate(parts, axis=1).astype(np.float32)
 
 
-def tolerance(
-    x: Float[np.ndarray, " *n"], *, bounds: tuple[float, float], margin: float
-) -> Float[np.ndarray, " *n"]:
+def tolerance(x: Float[np.ndarray, " *n"], *, bounds: tuple[float, float], margin: float) -> Float[np.ndarray, " *n"]:
     """1 inside `bounds`, falling as a Gaussian to 0.1 at a distance of `margin` outside.
 
     The contract of dm_control's shaping function of this name.
@@ -221,7 +219,14 @@ def score(reading: Reading, world: InsertionConfig) -> dict[str, Float[np.ndarra
     carry = tolerance(lateral, bounds=(0, 0.003), margin=0.12) * np.maximum(lifted, np.minimum(engaged * 4, 1.0))
     still = tolerance(truth.slip, bounds=(0, 0.002), margin=0.02) * grasp
     height = tolerance(np.abs(truth.nut[:, 2] - goal[:, 2]), bounds=(0, 0.01), margin=0.1)
-    terms = {"reach": reach, "grasp": grasp, "carry": carry, "still": still, "over": height * carry, "engage": engaged}
+    terms = {
+        "reach": reach,
+        "grasp": grasp,
+        "carry": carry,
+        "still": still,
+        "over": height * carry,
+        "engage": engaged,
+    }
     weights = {"reach": 0.1, "grasp": 0.1, "carry": 0.2, "still": 0.05, "over": 0.05, "engage": 0.5}
     terms["total"] = sum(weights[name] * terms[name] for name in weights)  # type: ignore[assignment]
     terms["sparse"] = succeeded(world, truth.nut, truth.bolt).astype(np.float64)

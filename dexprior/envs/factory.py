@@ -144,9 +144,7 @@ def make_backend(
 
 def _hybrid(options: HybridOptions, family: ParameterFamily, world: InsertionConfig | None) -> Backend:
     if options.checkpoint is None:
-        raise ConfigError(
-            "backend.hybrid.checkpoint: required; the collision stage writes collision.safetensors"
-        )
+        raise ConfigError("backend.hybrid.checkpoint: required; the collision stage writes collision.safetensors")
     from dexprior.collision import HybridConfig  # these two load torch
     from dexprior.envs.hybrid import HybridBackend
 
@@ -165,9 +163,7 @@ def _reality(options: RealityOptions, family: ParameterFamily, world: InsertionC
 
     if options.port is not None:
         return RealityBackend((options.host, options.port), timeout=options.timeout)
-    server = start_server(
-        family=family, world=world, cone=options.cone, seed=options.seed, tracker=options.tracker
-    )
+    server = start_server(family=family, world=world, cone=options.cone, seed=options.seed, tracker=options.tracker)
     return RealityBackend(server, timeout=options.timeout)
 
 

@@ -116,9 +116,7 @@ def array_from(message: Mapping[str, Any], name: str, *shape: int) -> np.ndarray
     try:
         array = np.array(message[name], dtype=np.float64)
     except (TypeError, ValueError):
-        raise BadInput(
-            f"field {name!r} must hold numbers of shape {shape}, got {message[name]!r:.80}"
-        ) from None
+        raise BadInput(f"field {name!r} must hold numbers of shape {shape}, got {message[name]!r:.80}") from None
     if array.shape != shape or not np.isfinite(array).all():
         raise BadInput(f"field {name!r} has shape {array.shape}, expected finite numbers of shape {shape}")
     return array
@@ -199,11 +197,7 @@ def _first_not_finite(value: Any, path: str) -> str:
     elif isinstance(value, (list, tuple, np.ndarray)) and np.ndim(value) > 0:
         children = ((f"{path}[{k}]", v) for k, v in enumerate(value))
     else:
-        return (
-            f"{path} = {value}"
-            if isinstance(value, (float, np.floating)) and not math.isfinite(value)
-            else ""
-        )
+        return f"{path} = {value}" if isinstance(value, (float, np.floating)) and not math.isfinite(value) else ""
     return next((found for p, v in children if (found := _first_not_finite(v, p))), "")
 
 
@@ -280,9 +274,7 @@ class Connection:
             self.send(message)
             answer = self.receive(wait=wait)
         if answer["type"] == "error":
-            raise _REMOTE_ERRORS.get(str(answer.get("kind")), BadInput)(
-                f"{self.peer}: {answer.get('message')}"
-            )
+            raise _REMOTE_ERRORS.get(str(answer.get("kind")), BadInput)(f"{self.peer}: {answer.get('message')}")
         return answer
 
     def fileno(self) -> int:
@@ -314,9 +306,7 @@ class Connection:
             except OSError as error:
                 self._lost(f"is gone ({error})", error)
             if not part:
-                self._lost(
-                    f"closed the connection while {what} was awaited ({len(data)} of {size} bytes came)"
-                )
+                self._lost(f"closed the connection while {what} was awaited ({len(data)} of {size} bytes came)")
             data += part
         return bytes(data)
 

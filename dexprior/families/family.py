@@ -88,7 +88,8 @@ class Parameter:
     def _truncated(self) -> Any:
         from scipy.stats import truncnorm
 
-        assert self.mean is not None and self.std is not None  # checked at construction
+        assert self.mean is not None  # checked at construction
+        assert self.std is not None
         a, b = (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
         return truncnorm(a, b, loc=self.mean, scale=self.std)
 
@@ -170,7 +171,9 @@ class ParameterFamily:
     def _check(self, values: np.ndarray) -> np.ndarray:
         values = np.asarray(values, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != len(self.parameters):
-            raise BadInput(f"family {self.name!r}: values of shape {values.shape}, expected (n, {len(self.parameters)})")
+            raise BadInput(
+                f"family {self.name!r}: values of shape {values.shape}, expected (n, {len(self.parameters)})"
+            )
         return values
 
 

@@ -18,7 +18,7 @@ def minimum_jerk(u: Float[Array, " n"]) -> Float[Array, " n"]:
     return u**3 * (10.0 + u * (-15.0 + 6.0 * u))
 
 
-def resample(t: Float[Array, " n"], t_known: Float[Array, " m"], value: Float[Array, "m *d"]) -> Float[Array, "n *d"]:
+def resample(t: Float[Array, " n"], t_known: Float[Array, " m"], value: Float[Array, m * d]) -> Float[Array, n * d]:
     """Linear interpolation along the first axis; constant beyond both ends."""
     value = np.asarray(value, dtype=np.float64)
     flat = value.reshape(len(value), -1)
@@ -26,7 +26,7 @@ def resample(t: Float[Array, " n"], t_known: Float[Array, " m"], value: Float[Ar
     return np.stack(columns, axis=-1).reshape(len(t), *value.shape[1:])
 
 
-def hysteresis(signal: Float[Array, "time *d"], on: float, off: float) -> Bool[Array, "time *d"]:
+def hysteresis(signal: Float[Array, time * d], on: float, off: float) -> Bool[Array, time * d]:
     """Whether each signal is on: it turns on above `on` and off below `off`.
 
     Raises:

@@ -47,9 +47,7 @@ def invert_pose(a: Float[Array, "*batch 7"]) -> Float[Array, "*batch 7"]:
     return np.concatenate([-quat_rotate(q, np.asarray(a)[..., :3]), q], axis=-1)
 
 
-def transform_points(
-    pose: Float[Array, "*batch 7"], points: Float[Array, "*batch n 3"]
-) -> Float[Array, "*batch n 3"]:
+def transform_points(pose: Float[Array, "*batch 7"], points: Float[Array, "*batch n 3"]) -> Float[Array, "*batch n 3"]:
     """Points given in the child frame, seen from the parent."""
     pose = np.asarray(pose)
     return quat_rotate(pose[..., None, 3:], points) + pose[..., None, :3]
@@ -87,7 +85,7 @@ def interpolate_poses(
 
 
 def look_at(
-    eye: Float[Array, "3"], target: Float[Array, "3"], up: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    eye: Float[Array, 3], target: Float[Array, 3], up: tuple[float, float, float] = (0.0, 0.0, 1.0)
 ) -> Float[Array, "4 4"]:
     """T_base_cam of a camera at `eye` that looks at `target`: x right, y down, z forward."""
     eye, target = np.asarray(eye, dtype=np.float64), np.asarray(target, dtype=np.float64)

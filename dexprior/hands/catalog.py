@@ -162,9 +162,7 @@ _THUMB_JOINTS = {
 
 def _builtin_joints() -> tuple[str, ...]:
     return tuple(
-        f"{finger}_{joint}"
-        for finger in FINGERS
-        for joint in (_THUMB_JOINTS if finger == "thumb" else _FINGER_JOINTS)
+        f"{finger}_{joint}" for finger in FINGERS for joint in (_THUMB_JOINTS if finger == "thumb" else _FINGER_JOINTS)
     )
 
 
@@ -191,9 +189,7 @@ def _build_builtin_hand() -> mujoco.MjSpec:
         )
 
     for finger, (x, y, z) in _BASES.items():  # the palm: one metacarpal for each finger
-        capsule(
-            base, (-0.012, 0.0, 0.45 * z), (x + 0.008, y, z), shell, 0.011 if finger != "little" else 0.010
-        )
+        capsule(base, (-0.012, 0.0, 0.45 * z), (x + 0.008, y, z), shell, 0.011 if finger != "little" else 0.010)
     capsule(base, (0.015, 0.0, 0.0), (0.045, 0.0, 0.0), shell, 0.022)
 
     for finger in FINGERS:
@@ -265,9 +261,7 @@ def _build_shadow() -> mujoco.MjSpec:
     """
     import mujoco
 
-    found = importlib.util.find_spec(
-        "gymnasium_robotics"
-    )  # found, not imported: it would register environments
+    found = importlib.util.find_spec("gymnasium_robotics")  # found, not imported: it would register environments
     if found is None or found.origin is None:
         extras.require("gymnasium_robotics", purpose="the robot 'shadow'")
         raise BadInput("gymnasium_robotics has no files on disk: install it from a wheel")

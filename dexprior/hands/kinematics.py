@@ -77,15 +77,12 @@ class HandKinematics:
             order += [b for b in reversed(chain) if b not in order]
         segments = tuple(_segment(model, robot, b, order) for b in order)
         points = [
-            (order.index(b), np.array(model.site(robot.tips[f]).pos))
-            for f, b in zip(robot.fingers, tip_bodies)
+            (order.index(b), np.array(model.site(robot.tips[f]).pos)) for f, b in zip(robot.fingers, tip_bodies)
         ] + [(order.index(b), np.zeros(3)) for b in distal_bodies]
         limits = np.array([model.joint(j).range for j in robot.joints])
         bases = _knuckles(model, distal_bodies, root) @ start[0].T + start[1]
         n = len(robot.fingers)
-        return cls(
-            robot.joints, limits[:, 0], limits[:, 1], tuple(range(n)), bases, segments, tuple(points), start
-        )
+        return cls(robot.joints, limits[:, 0], limits[:, 1], tuple(range(n)), bases, segments, tuple(points), start)
 
     def forward(
         self, q: Float[np.ndarray, "time joint"]

@@ -342,9 +342,7 @@ class ManoHand:
     def _pose(self, wrist_pose: Any, finger_pose: Any, betas: Any) -> tuple[Any, Any]:
         import torch
 
-        wrist_pose, finger_pose, betas = (
-            np.asarray(a, dtype=np.float64) for a in (wrist_pose, finger_pose, betas)
-        )
+        wrist_pose, finger_pose, betas = (np.asarray(a, dtype=np.float64) for a in (wrist_pose, finger_pose, betas))
         if (
             wrist_pose.ndim != 2
             or wrist_pose.shape[1] != 7
@@ -378,9 +376,7 @@ def _landmarks(vertices: Any, joints: Any) -> np.ndarray:
     return np.concatenate([joints.numpy(), tips], axis=1)[:, MANO_FROM_MEDIAPIPE]
 
 
-def contact_configuration(
-    hand: HandTrajectory, frame: int, *, threshold: float = 0.5
-) -> ContactConfiguration:
+def contact_configuration(hand: HandTrajectory, frame: int, *, threshold: float = 0.5) -> ContactConfiguration:
     """The pose of one frame, with the fingertips of the touching fingers as contact points.
 
     Args:

@@ -77,7 +77,7 @@ def rest_offsets(betas: Float[np.ndarray, "*batch 10"]) -> Float[np.ndarray, "*b
 def forward(
     wrist_pose: Float[np.ndarray, "*batch 7"],
     finger_pose: Float[np.ndarray, "*batch 45"],
-    betas: Float[np.ndarray, "10"] | None = None,
+    betas: Float[np.ndarray, 10] | None = None,
 ) -> Float[np.ndarray, "*batch 21 3"]:
     """Joint positions of a right hand in the base frame, MediaPipe order [m].
 
@@ -91,7 +91,9 @@ def forward(
     """
     wrist_pose, finger_pose = np.asarray(wrist_pose), np.asarray(finger_pose)
     if wrist_pose.shape[-1:] != (7,) or finger_pose.shape[-1:] != (45,):
-        raise BadInput(f"wrist_pose {wrist_pose.shape} and finger_pose {finger_pose.shape}: expected (..., 7), (..., 45)")
+        raise BadInput(
+            f"wrist_pose {wrist_pose.shape} and finger_pose {finger_pose.shape}: expected (..., 7), (..., 45)"
+        )
     offsets = rest_offsets(np.zeros(10) if betas is None else betas)
     local = matrix_from_axis_angle(finger_pose.reshape(*finger_pose.shape[:-1], 15, 3))
     rotations = [matrix_from_quat(wrist_pose[..., 3:])]

@@ -72,9 +72,15 @@ def _summary(page: Page, results: dict[str, dict[str, Any]]) -> None:
     rows = [
         ["prior: distance of the nut to its goal at the end", _mm(prior["goal_error_mm"])],
         ["prior: frames in which the nut moves untouched", _share(prior["moves_alone_share"])],
-        ["prior: frames in which a finger is said to touch but is not near", _share(prior["touches_air_share"])],
+        [
+            "prior: frames in which a finger is said to touch but is not near",
+            _share(prior["touches_air_share"]),
+        ],
         ["estimator: joint error on held-out clips", _mm(estimator["joint_error_mm"])],
-        ["estimator against the prior's own motion, on samples", _mm(estimator["disagreement_with_prior_mm"])],
+        [
+            "estimator against the prior's own motion, on samples",
+            _mm(estimator["disagreement_with_prior_mm"]),
+        ],
         ["retargeting: contact onset error, replayed on the arm", _ms(retarget.get("onset_error_ms"))],
         ["behavioral prior alone, training scenes", _rate(behavior["prior_alone_success"])],
     ]
@@ -111,7 +117,8 @@ def _samples(page: Page, root: Path, media: Path, results: dict[str, dict[str, A
     drawn = beside([_with_hand(s, h) for s, h in zip(samples, estimated)])
     path = write_clip(media / "samples.mp4", np.concatenate([plain, drawn], axis=1), samples[0].fps)
     page.section("Samples of the video prior").clip(
-        path, "above: sampled clips; below: the same clips with the hand that the pose estimator reads from them"
+        path,
+        "above: sampled clips; below: the same clips with the hand that the pose estimator reads from them",
     )
     figure, axes = _figure(1, 2, (9, 2.6))
     for ax, folder, names in (
@@ -159,12 +166,21 @@ def _policies(page: Page, root: Path, media: Path, results: dict[str, dict[str, 
     axes[0].set(title="success in training", xlabel="environment steps", ylim=(-0.03, 1.03))
     axes[1].set(title="mean reward", xlabel="environment steps")
     axes[0].legend(frameon=False)
-    page.section("Policies").figure(figure, "PPO with the annealed KL to the behavioral prior, and the same PPO without")
+    page.section("Policies").figure(
+        figure, "PPO with the annealed KL to the behavioral prior, and the same PPO without"
+    )
     rows = []
     for name, worlds in results["09-evaluation"]["policies"].items():
         for world, label in (("sim", "training world"), ("other", "other contact")):
             slip = worlds[world]["slip_rate"]
-            rows.append([name, label, _rate(worlds[world]["success"]), f"{slip['mean']:.3f} [{slip['low']:.3f}, {slip['high']:.3f}]"])
+            rows.append(
+                [
+                    name,
+                    label,
+                    _rate(worlds[world]["success"]),
+                    f"{slip['mean']:.3f} [{slip['low']:.3f}, {slip['high']:.3f}]",
+                ]
+            )
     page.table(["policy", "world", "success (95 %)", "slip rate (95 %)"], rows)
     for world, pair in results["09-evaluation"]["compared"].items():
         page.text(

@@ -170,10 +170,15 @@ def stage_retargeter(
         save_retargeter(model, folder / "retargeter.safetensors", seed=seed)
         few = held_out[:32]
         moved = [_retarget(model, *_recorded(few, k)) for k in range(len(few))]
-        save([m.trajectory for m in moved[:4]], folder / "trajectories.safetensors", producer="retarget", seed=seed)
-        return replay_onsets(
-            [m.trajectory for m in moved], [m.opening for m in moved], few, InsertionConfig()
-        ) | {"feasible": float(np.mean([m.trajectory.feasible.mean() for m in moved]))}
+        save(
+            [m.trajectory for m in moved[:4]],
+            folder / "trajectories.safetensors",
+            producer="retarget",
+            seed=seed,
+        )
+        return replay_onsets([m.trajectory for m in moved], [m.opening for m in moved], few, InsertionConfig()) | {
+            "feasible": float(np.mean([m.trajectory.feasible.mean() for m in moved]))
+        }
 
     return run_stage(folder, "retargeter", config, seed, work, parents=_parents(demonstrations / "index.jsonl"))
 
@@ -220,15 +225,18 @@ def stage_policy(config: PpoConfig, behavior: Path, folder: Path, *, seed: int, 
         actor, curve = train_ppo(panel, bank, config, folder, seed=seed)
         save_actor(actor, folder / "actor.safetensors", seed=seed, extra={"prior": use_prior})
         last = curve[-1]
-        return {"curve": curve, "success_in_training": last["success"], "reward": last["reward"], "steps": last["steps"]}
+        return {
+            "curve": curve,
+            "success_in_training": last["success"],
+            "reward": last["reward"],
+            "steps": last["steps"],
+        }
 
     parents = _parents(behavior / "behavior.safetensors")
     return run_stage(folder, f"policy-{'prior' if use_prior else 'plain'}", config, seed, work, parents=parents)
 
 
-def stage_evaluation(
-    config: EvaluationConfig, policies: dict[str, Path], folder: Path, *, seed: int
-) -> dict[str, Any]:
+def stage_evaluation(config: EvaluationConfig, policies: dict[str, Path], folder: Path, *, seed: int) -> dict[str, Any]:
     """Every policy in the training world and in the other world, on the same held-out scenes."""
 
     def work() -> dict[str, Any]:
@@ -259,9 +267,7 @@ def run_world(policy: Callable, world: str, config: EvaluationConfig) -> tuple[E
         raise BadInput(f"world {world!r}; choices: sim, other")
     family = TRAINING_FAMILY if world == "sim" else OTHER_FAMILY
     panel = Panel.sample(world, family, config.instances, seed=config.seed)
-    backend = SimBackend(
-        config.instances, family=family, cone="pyramidal" if world == "sim" else "elliptic"
-    )
+    backend = SimBackend(config.instances, family=family, cone="pyramidal" if world == "sim" else "elliptic")
     return run_episodes(policy, backend, panel), panel
 
 
@@ -345,8 +351,18 @@ def build_bank(
     if examples is not None:
         first = [row[0] for row in kept[:4]]
         save([m.sample for m in first], examples, producer="behavior", seed=seed)
-        save([m.estimated for m in first], examples.with_name("estimated.safetensors"), producer="behavior", seed=seed)
-        save([m.trajectory for m in first], examples.with_name("robot.safetensors"), producer="behavior", seed=seed)
+        save(
+            [m.estimated for m in first],
+            examples.with_name("estimated.safetensors"),
+            producer="behavior",
+            seed=seed,
+        )
+        save(
+            [m.trajectory for m in first],
+            examples.with_name("robot.safetensors"),
+            producer="behavior",
+            seed=seed,
+        )
     disagreement = [joint_error(m.estimated, m.sample.hand).mean() for row in kept for m in row]
     return bank, {**counts, "disagreement_mm": _mean_mm(np.array(disagreement))}
 
@@ -390,7 +406,7 @@ def _recorded(stack: Stack, k: int) -> tuple[HandTrajectory, ObjectTrajectory]:
 def _split(demonstrations: Path, size: int, holdout: float) -> tuple[Stack, Stack]:
     """Training and held-out clips: the last ones are held out, by number, so every stage leaves out the same."""
     stack = prior_stack(load_stack(demonstrations, size), size)
-    cut = len(stack) - max(int(round(holdout * len(stack))), 1)
+    cut = len(stack) - max(round(holdout * len(stack)), 1)
     if cut < 1:
         raise BadInput(f"{len(stack)} clips cannot be split with a hold-out of {holdout}")
     return stack[:cut], stack[cut:]
@@ -406,11 +422,14 @@ def _parents(*paths: Path) -> tuple[str, ...]:
 
 
 def run_stage(
-    folder: Path, stage: str, config: Any, seed: int, work: Callable[[], dict[str, Any]], parents: tuple[str, ...] = ()
+    folder: Path,
+    stage: str,
+    config: Any,
+    seed: int,
+    work: Callable[[], dict[str, Any]],
+    parents: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Do the work unless the folder says that it is done under the same configuration."""
     run = RunFolder(folder, stage, config, seed, parents).open()
     done = run.result
     return done if done is not None else run.finish(work())
-
-

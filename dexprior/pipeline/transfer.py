@@ -66,7 +66,9 @@ def stage_backends(
         panel = Panel.sample("backends", TRAINING_FAMILY, 1, seed=config.seed)
         kinds = {
             "mujoco": BackendConfig(),
-            "hybrid": BackendConfig(kind="hybrid", hybrid=HybridOptions(checkpoint=str(collision / "collision.safetensors"))),
+            "hybrid": BackendConfig(
+                kind="hybrid", hybrid=HybridOptions(checkpoint=str(collision / "collision.safetensors"))
+            ),
             "reality": BackendConfig(kind="reality"),
             "hardware": BackendConfig(kind="hardware", hardware=HardwareOptions(keep=str(folder / "gate"))),
         }
@@ -107,11 +109,10 @@ def _divergences(act: Policy, panel: Panel, config: EvaluationConfig, instance: 
     other = variants(OTHER_FAMILY, OTHER_FAMILY.sample(np.random.default_rng(0), 1))
     simulated = run_episodes(act, SimBackend(config.repeats, family=TRAINING_FAMILY), assumed)
     real = run_episodes(act, SimBackend(1, family=OTHER_FAMILY, cone="elliptic"), other)
-    label = {"panel_hash": panel.hash}
     return tuple(
         first_divergence(
-            [replace(t, **label) for t in traces(simulated, assumed, "mujoco")],
-            replace(traces(real, other, "other")[0], **label),
+            [replace(t, panel_hash=panel.hash) for t in traces(simulated, assumed, "mujoco")],
+            replace(traces(real, other, "other")[0], panel_hash=panel.hash),
             CHANNELS,
         )
     )

@@ -14,13 +14,15 @@ from torch import Tensor, nn
 from dexprior.artifacts import load_module, save_module
 from dexprior.config import Ge, config, validate
 from dexprior.data.clouds import NUT_POINTS
-from dexprior.envs.base import ACTION_SIZE, PRIVILEGED_SIZE
+from dexprior.envs.base import ACTION_SIZE, HORIZON, PRIVILEGED_SIZE
+from dexprior.worlds.stepping import CONTROL_DT
 
 __all__ = ["Actor", "ActorConfig", "Critic", "gaussian_kl", "load_actor", "log_prob", "save_actor"]
 
 SCHEMA = "dexprior.actor/1"
 _FORCE = 10.0  # [N] that becomes 1
 _LENGTH = 0.1  # [m] that becomes 1
+HORIZON_SECONDS = HORIZON * CONTROL_DT
 
 
 @config
@@ -38,11 +40,14 @@ class ActorConfig:
 class Features(nn.Module):
     """Sensor readings as numbers of order one; points relative to the tool, nut and bolt pooled apart."""
 
+    frequency: Tensor
+
     def __init__(self, config: ActorConfig) -> None:
         super().__init__()
         w = config.point_width
         self.point = nn.Sequential(nn.Linear(3, w), nn.SiLU(), nn.Linear(w, w))
-        self.size = 24 + 6 + 2 + 1 + 2 * (3 + w) + 3
+        self.register_buffer("frequency", 2 * math.pi / HORIZON_SECONDS * torch.arange(1, 11) / 2, persistent=False)
+        self.size = 24 + 6 + 2 + 1 + 20 + 2 * (3 + w) + 3
 
     def forward(self, observation: dict[str, Tensor]) -> Float[Tensor, "batch feature"]:
         """Features of a batch of observations."""
@@ -54,9 +59,20 @@ class Features(nn.Module):
         apart = groups[1].mean(1) - groups[0].mean(1)
         wrench = observation["wrench"] / _FORCE
         scaled = torch.cat([wrench[:, :3], wrench[:, 3:] * 10], -1).clamp(-5, 5)
-        state = torch.cat([proprio[:, :7], proprio[:, 7:14], (tool - _CENTRE) / _LENGTH, proprio[:, 17:23], proprio[:, 23:] * 25], -1)
+        state = torch.cat(
+            [
+                proprio[:, :7],
+                proprio[:, 7:14],
+                (tool - _CENTRE) / _LENGTH,
+                proprio[:, 17:23],
+                proprio[:, 23:] * 25,
+            ],
+            -1,
+        )
         touch = (observation["touch"] / _FORCE).clamp(0, 5)
-        return torch.cat([state, scaled, touch, observation["time"] - 1.5, *pooled, apart], -1)
+        t = observation["time"]
+        clock = torch.cat([t - HORIZON_SECONDS / 2, (t * self.frequency).sin(), (t * self.frequency).cos()], -1)
+        return torch.cat([state, scaled, touch, clock, *pooled, apart], -1)
 
 
 _CENTRE = torch.tensor([0.46, 0.0, 0.1])  # middle of the work area [m]
@@ -75,7 +91,7 @@ class Actor(nn.Module):
         )
         self.log_std = nn.Parameter(torch.full((ACTION_SIZE,), config.log_std))
 
-    def forward(self, observation: dict[str, Tensor]) -> tuple[Float[Tensor, "batch 7"], Float[Tensor, "7"]]:
+    def forward(self, observation: dict[str, Tensor]) -> tuple[Float[Tensor, "batch 7"], Float[Tensor, 7]]:
         """Mean and standard deviation of the action."""
         return self.body(self.features(observation)), self.log_std.clamp(-4, 0.5).exp()
 
@@ -94,19 +110,21 @@ class Critic(nn.Module):
         self.features = Features(config)
         w = config.width
         self.body = nn.Sequential(
-            nn.Linear(self.features.size + PRIVILEGED_SIZE, w), nn.SiLU(), nn.Linear(w, w), nn.SiLU(), nn.Linear(w, 1)
+            nn.Linear(self.features.size + PRIVILEGED_SIZE, w),
+            nn.SiLU(),
+            nn.Linear(w, w),
+            nn.SiLU(),
+            nn.Linear(w, 1),
         )
 
-    def forward(
-        self, observation: dict[str, Tensor], privileged: Float[Tensor, "batch 13"]
-    ) -> Float[Tensor, " batch"]:
+    def forward(self, observation: dict[str, Tensor], privileged: Float[Tensor, "batch 13"]) -> Float[Tensor, " batch"]:
         """Expected discounted reward."""
         scaled = torch.cat([privileged[:, :6] / _LENGTH, privileged[:, 6:]], -1)
         return self.body(torch.cat([self.features(observation), scaled], -1))[:, 0]
 
 
 def log_prob(
-    action: Float[Tensor, "batch 7"], mean: Float[Tensor, "batch 7"], std: Float[Tensor, "7"]
+    action: Float[Tensor, "batch 7"], mean: Float[Tensor, "batch 7"], std: Float[Tensor, 7]
 ) -> Float[Tensor, " batch"]:
     """Log density of a diagonal Gaussian."""
     z = (action - mean) / std
@@ -115,9 +133,9 @@ def log_prob(
 
 def gaussian_kl(
     mean: Float[Tensor, "batch 7"],
-    std: Float[Tensor, "7"],
+    std: Float[Tensor, 7],
     prior_mean: Float[Tensor, "batch sample 7"],
-    prior_std: Float[Tensor, "7"],
+    prior_std: Float[Tensor, 7],
     weight: Float[Tensor, "batch sample"],
 ) -> Float[Tensor, " batch"]:
     """Upper bound of KL(policy || mixture), exact for one component.
@@ -132,9 +150,7 @@ def gaussian_kl(
 
 def save_actor(actor: Actor, path: Path, *, seed: int, extra: dict | None = None) -> Path:
     """Write a checkpoint."""
-    return save_module(
-        actor, path, schema=SCHEMA, producer="policy", config=actor.config, seed=seed, extra=extra
-    )
+    return save_module(actor, path, schema=SCHEMA, producer="policy", config=actor.config, seed=seed, extra=extra)
 
 
 def load_actor(path: str | Path) -> Actor:

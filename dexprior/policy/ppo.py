@@ -35,14 +35,14 @@ class PpoConfig:
     """Simulated side by side; each iteration runs one episode in every one."""
     iterations: Annotated[int, Ge(1)] = 26
     """Rollout and update rounds."""
-    warmup: Annotated[int, Ge(0)] = 10
+    warmup: Annotated[int, Ge(0)] = 5
     """First iterations that only imitate the prior (KL alone); with no prior there is none."""
-    guided: Annotated[int, Ge(0)] = 4
+    guided: Annotated[int, Ge(0)] = 3
     """Over so many of them the share of worlds that the prior itself drives falls from all to none: the actor learns
     what the prior would do in the states that the actor gets into (DAgger, Ross et al. 2011)."""
     epochs: Annotated[int, Ge(1)] = 4
     """Passes over each rollout."""
-    warmup_epochs: Annotated[int, Ge(1)] = 10
+    warmup_epochs: Annotated[int, Ge(1)] = 20
     """Passes over each rollout while imitating."""
     minibatch: Annotated[int, Ge(1)] = 960
     """Steps in a gradient step."""
@@ -98,9 +98,7 @@ def train_ppo(
         raise BadInput(f"the behavioral prior was built for panel {prior.panel_hash}, this one is {panel.hash}")
     torch.manual_seed(seed)
     actor, critic = Actor(config.actor), Critic(config.actor)
-    optimizer = torch.optim.Adam(
-        [*actor.parameters(), *critic.parameters()], lr=config.learning_rate, eps=1e-5
-    )
+    optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=config.learning_rate, eps=1e-5)
     state = folder / "state.safetensors"
     done, curve = 0, []
     modules = {"actor": actor, "critic": critic}
@@ -109,7 +107,12 @@ def train_ppo(
         done, curve = progress["iteration"], progress["curve"]
     env = InsertionVectorEnv(SimBackend(config.worlds, family=panel.family), panel)
     name = "train policy" if prior is not None else "train policy without prior"
-    bar = tqdm(total=config.iterations * config.worlds * HORIZON, initial=done * config.worlds * HORIZON, desc=name, unit="step")
+    bar = tqdm(
+        total=config.iterations * config.worlds * HORIZON,
+        initial=done * config.worlds * HORIZON,
+        desc=name,
+        unit="step",
+    )
     while done < config.iterations:
         rng = np.random.default_rng([seed, done])
         imitate = prior is not None and done < config.warmup
@@ -120,7 +123,15 @@ def train_ppo(
         beta = 0.0 if prior is None else _beta(config, done)
         stats = _update(rollout, actor, critic, optimizer, prior, config, rng, beta, imitate=imitate)
         done += 1
-        curve.append({"iteration": done, "steps": done * config.worlds * HORIZON, "beta": beta, **rollout.stats, **stats})
+        curve.append(
+            {
+                "iteration": done,
+                "steps": done * config.worlds * HORIZON,
+                "beta": beta,
+                **rollout.stats,
+                **stats,
+            }
+        )
         save_training_state(
             state, modules=modules, optimizers={"adam": optimizer}, progress={"iteration": done, "curve": curve},
             config=config,
@@ -180,8 +191,8 @@ def _collect(
         rows["reward"].append(torch.from_numpy(reward.astype(np.float32)))
         slips.append(info["reading"].truth.slip)
     last = critic({k: torch.from_numpy(v) for k, v in observation.items()}, torch.from_numpy(info["privileged"]))
-    value, reward = torch.stack(rows["value"]), torch.stack(rows["reward"])
-    advantage = _advantages(reward, torch.cat([value, last[None]]), config)
+    value, rewards = torch.stack(rows["value"]), torch.stack(rows["reward"])
+    advantage = _advantages(rewards, torch.cat([value, last[None]]), config)
 
     def flat(values: list[Tensor]) -> Tensor:
         return torch.stack(values).flatten(0, 1)
@@ -196,7 +207,7 @@ def _collect(
         prior_mean=flat(rows["mean"]) if prior is not None else None,
         prior_weight=flat(rows["weight"]) if prior is not None else None,
         stats={
-            "reward": float(reward.mean()),
+            "reward": float(rewards.mean()),
             "success": float(info["terms"]["sparse"].mean()),
             "grasp": float(info["terms"]["grasp"].mean()),
             "slip": float(np.mean(slips)),
@@ -251,6 +262,6 @@ def _update(
                 kls.append(float(kl.detach()))
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
-            nn.utils.clip_grad_norm_([*actor.parameters(), *critic.parameters()], 0.5)
+            nn.utils.clip_grad_norm_([*actor.parameters(), *critic.parameters()], 5.0 if imitate else 0.5)
             optimizer.step()
     return {"kl": float(np.mean(kls)) if kls else 0.0}

@@ -76,7 +76,7 @@ def run_episodes(policy: Policy, backend: Backend, panel: Panel) -> Episodes:
     return Episodes(
         success=np.concatenate([p["success"] for p in parts]),
         slip_rate=((slip > SLIP_SPEED) & held).sum(axis=0) / np.maximum(held.sum(axis=0), 1),
-        held=held.any(axis=0),
+        held=np.any(held, axis=0),
         t=gather(lambda r: r.t)[:, 0],
         tcp=gather(lambda r: r.tcp),
         opening=gather(lambda r: r.opening),

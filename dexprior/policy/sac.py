@@ -52,9 +52,7 @@ Observation = Tensor | dict[str, Tensor]
 class ActionPrior(Protocol):
     """A distribution over actions, given what a policy sees."""
 
-    def log_prob(
-        self, observation: Observation, action: Float[Tensor, "batch action"]
-    ) -> Float[Tensor, " batch"]:
+    def log_prob(self, observation: Observation, action: Float[Tensor, "batch action"]) -> Float[Tensor, " batch"]:
         """Log density at actions in [-1, 1]; finite there, and differentiable with respect to the action."""
         ...
 
@@ -106,9 +104,7 @@ class PriorActor(Actor):
         action, log_pi = super().action_log_prob(obs)
         log_prior = self._prior[0].log_prob(obs, action)
         if log_prior.shape != log_pi.shape:
-            raise BadInput(
-                f"prior: log_prob of shape {tuple(log_prior.shape)}, expected {tuple(log_pi.shape)}"
-            )
+            raise BadInput(f"prior: log_prob of shape {tuple(log_prior.shape)}, expected {tuple(log_pi.shape)}")
         return action, log_pi - log_prior
 
 
@@ -191,9 +187,7 @@ def save_policy(model: SAC, path: str | Path, config: SacConfig, *, seed: int | 
     return save_module(model.policy, path, schema=SCHEMA, producer="sac", config=config, seed=seed)
 
 
-def load_policy(
-    path: str | Path, observation_space: gymnasium.Space, action_space: gymnasium.spaces.Box
-) -> SACPolicy:
+def load_policy(path: str | Path, observation_space: gymnasium.Space, action_space: gymnasium.spaces.Box) -> SACPolicy:
     """The policy that `save_policy` wrote, to act with; `policy.predict(observation)` gives actions.
 
     Args:

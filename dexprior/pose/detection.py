@@ -185,9 +185,7 @@ class _Network:
         return [self.model.get_tensor(k)[0] for k in self.outputs]
 
 
-def _read_hand(
-    network: _Network, frame: np.ndarray, crop: _Crop
-) -> tuple[np.ndarray, np.ndarray, float, float]:
+def _read_hand(network: _Network, frame: np.ndarray, crop: _Crop) -> tuple[np.ndarray, np.ndarray, float, float]:
     """Metric landmarks, pixels, presence, and probability of a right hand."""
     screen, presence, handed, world = network(crop.cut(frame, _HAND_SIZE))
     pixels = crop.to_image(screen.reshape(21, 3)[:, :2] / _HAND_SIZE)

@@ -67,6 +67,10 @@ class EstimatorConfig:
 class PoseEstimator(nn.Module):
     """Frames -> wrist in the camera frame, finger pose, contact, force, and its own uncertainty."""
 
+    wrist_mean: Tensor
+    wrist_std: Tensor
+    finger_mean: Tensor
+
     def __init__(self, config: EstimatorConfig) -> None:
         super().__init__()
         c = config.channels
@@ -272,9 +276,7 @@ def _augment(
     """Blur, brightness, contrast and pixel noise: sampled videos are softer than rendered ones."""
     generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
     n = len(frames)
-    soft = torch.nn.functional.avg_pool2d(
-        frames.flatten(0, 1), 3, stride=1, padding=1, count_include_pad=False
-    )
+    soft = torch.nn.functional.avg_pool2d(frames.flatten(0, 1), 3, stride=1, padding=1, count_include_pad=False)
     amount = torch.rand(n, generator=generator) * (torch.rand(n, generator=generator) < config.blur)
     amount = amount[:, None, None, None, None]
     frames = (1 - amount) * frames + amount * soft.unflatten(0, frames.shape[:2])

@@ -73,9 +73,7 @@ def read_landmarks(path: str | Path) -> LandmarkFile:
     side = str(raw["hand"]).lower()
     if side not in ("left", "right"):
         raise BadInput(f"{path}: hand = {side!r}; choices: left, right")
-    return LandmarkFile(
-        _checked(raw["joints"], None), float(raw["fps"]), "left" if side == "left" else "right"
-    )
+    return LandmarkFile(_checked(raw["joints"], None), float(raw["fps"]), "left" if side == "left" else "right")
 
 
 def hand_from_landmarks(
@@ -196,9 +194,7 @@ def fit_finger_pose(
     return pose
 
 
-def _swing(
-    rest: Float[np.ndarray, " 3"], measured: Float[np.ndarray, "time 3"]
-) -> Float[np.ndarray, "time 3"]:
+def _swing(rest: Float[np.ndarray, " 3"], measured: Float[np.ndarray, "time 3"]) -> Float[np.ndarray, "time 3"]:
     """The shortest rotation vectors that turn one direction onto others."""
     a = rest / np.linalg.norm(rest)
     length = np.linalg.norm(measured, axis=-1, keepdims=True)

@@ -69,16 +69,12 @@ def estimate_from_clip(
     if landmarks is not None:
         file = read_landmarks(landmarks)
         if info.frames and info.frames != len(file.joints):
-            raise BadInput(
-                f"{video} has {info.frames} frames, {landmarks} has landmarks for {len(file.joints)}"
-            )
+            raise BadInput(f"{video} has {info.frames} frames, {landmarks} has landmarks for {len(file.joints)}")
         joints = file.joints[start:stop]
         if len(joints) == 0:
             raise BadInput(f"no frame in [{start}, {stop}): {landmarks} has {len(file.joints)}")
         times = np.arange(start, start + len(joints)) / file.fps
-        return ClipEstimate(
-            hand_from_landmarks(joints, times, file.side, base_pose=base_pose), file.fps, None
-        )
+        return ClipEstimate(hand_from_landmarks(joints, times, file.side, base_pose=base_pose), file.fps, None)
 
     size = _working_size(info.height, info.width)
     frames, fps = read_clip(video, size=size, start=start, stop=stop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -21,13 +22,13 @@ CAMERA_SIZE = 4 + 12
 TEXT_SIZE = 128
 
 
-def embed_text(text: str) -> Float[np.ndarray, "128"]:
+def embed_text(text: str) -> Float[np.ndarray, 128]:
     """Hashed n-grams of words and letters, unit length: needs no model, and close sentences land close.
 
     Each n-gram adds +1 or -1 to one of 128 cells (feature hashing, Weinberger et al. 2009).
     """
     words = re.findall(r"[a-z0-9]+", text.lower())
-    grams = [*words, *(" ".join(pair) for pair in zip(words, words[1:]))]
+    grams = [*words, *(" ".join(pair) for pair in pairwise(words))]
     grams += [f"#{word[i : i + 3]}" for word in words for i in range(len(word) - 2)]
     vector = np.zeros(TEXT_SIZE)
     for gram in grams:
@@ -53,13 +54,13 @@ def condition_tensors(conditions: list[PriorCondition]) -> dict[str, Tensor]:
     }
 
 
-def _configuration(c: ContactConfiguration) -> Float[np.ndarray, "84"]:
+def _configuration(c: ContactConfiguration) -> Float[np.ndarray, 84]:
     rotation = rot6d_from_matrix(matrix_from_quat(c.wrist_pose[3:]))
     touching = c.touching.astype(np.float64)
     return np.concatenate([c.wrist_pose[:3], rotation, c.finger_pose, touching, c.points.ravel(), c.betas])
 
 
-def _camera(condition: PriorCondition) -> Float[np.ndarray, "16"]:
+def _camera(condition: PriorCondition) -> Float[np.ndarray, 16]:
     camera = condition.camera
     scaled = camera.K / camera.width
     intrinsics = [scaled[0, 0], scaled[1, 1], scaled[0, 2], scaled[1, 2]]
@@ -86,6 +87,9 @@ def straight_path(condition: dict[str, Tensor], frames: int) -> Float[Tensor, "b
 
 class ConditionEncoder(nn.Module):
     """Five tokens: cloud, start, target, camera, text."""
+
+    origin: Tensor
+    scale: Tensor
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -40,6 +40,9 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         channels: of the video stage at half resolution.
     """
 
+    motion_mean: Tensor
+    motion_std: Tensor
+
     @register_to_config
     def __init__(
         self,
@@ -94,9 +97,9 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         """
         physical = self.physical(motion)
         first = physical[:, :1] if start is None else self.physical(start)[:, None]
-        maps = control_maps(
-            torch.cat([first, physical], 1), condition["cloud"], condition["camera"], noisy.shape[-1]
-        )[:, 1:]
+        maps = control_maps(torch.cat([first, physical], 1), condition["cloud"], condition["camera"], noisy.shape[-1])[
+            :, 1:
+        ]
         return self.video(noisy, sigma, maps)
 
     def physical(self, motion: Float[Tensor, "*batch 73"]) -> Float[Tensor, "*batch 73"]:
@@ -111,9 +114,7 @@ class JointDenoiser(ModelMixin, ConfigMixin):
 class MotionStage(nn.Module):
     """Transformer over condition tokens and motion tokens."""
 
-    def __init__(
-        self, frames: int, size: int, width: int, layers: int, heads: int, patch: int, dropout: float
-    ) -> None:
+    def __init__(self, frames: int, size: int, width: int, layers: int, heads: int, patch: int, dropout: float) -> None:
         super().__init__()
         if frames % patch:
             raise ValueError(f"{frames} frames are no multiple of the patch of {patch}")
@@ -191,7 +192,10 @@ class VideoStage(nn.Module):
         h = self.middle(self.shrink(skip), time)
         y = h.shape[-1]
         h = h + rearrange(
-            self.temporal(rearrange(h, "(b t) c y x -> (b y x) c t", b=b)), "(b y x) c t -> (b t) c y x", b=b, y=y
+            self.temporal(rearrange(h, "(b t) c y x -> (b y x) c t", b=b)),
+            "(b y x) c t -> (b t) c y x",
+            b=b,
+            y=y,
         )
         h = nn.functional.pixel_shuffle(self.grow(self.middle2(h, time)), 2)
         h = self.up(torch.cat([h, skip], 1), time)
@@ -216,6 +220,8 @@ class FrameBlock(nn.Module):
 
 class SigmaEmbedding(nn.Module):
     """A noise level in [0, 1] as a vector: sines and cosines, then two layers."""
+
+    frequency: Tensor
 
     def __init__(self, width: int) -> None:
         super().__init__()

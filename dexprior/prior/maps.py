@@ -17,9 +17,7 @@ MAP_CHANNELS = 10
 _FOREARM = torch.tensor([0.03, 0.06, 0.09])  # along the wrist's x [m]
 
 
-def project(
-    camera: Float[Tensor, "batch 16"], points: Float[Tensor, "batch *n 3"]
-) -> Float[Tensor, "batch *n 2"]:
+def project(camera: Float[Tensor, "batch 16"], points: Float[Tensor, "batch *n 3"]) -> Float[Tensor, "batch *n 2"]:
     """Image coordinates in [0, 1] of points in the base frame.
 
     Args:
@@ -53,7 +51,14 @@ def control_maps(
     forward = motion[..., WRIST_ROT][..., :3]  # the wrist's x axis: away from the fingers
     arm = motion[..., None, WRIST] + _FOREARM.to(motion)[:, None] * forward[..., None, :]
     palm = joints[:, :, [0, 1, 5, 9, 13, 17]]
-    groups = [palm, *(joints[:, :, 1 + 4 * f : 5 + 4 * f] for f in range(5)), arm, position[:, :, None], moved, rest]
+    groups = [
+        palm,
+        *(joints[:, :, 1 + 4 * f : 5 + 4 * f] for f in range(5)),
+        arm,
+        position[:, :, None],
+        moved,
+        rest,
+    ]
     widths = [0.03] * 6 + [0.05, 0.02, 0.015, 0.015]
     return torch.stack([_splat(project(camera, g), size, w) for g, w in zip(groups, widths)], dim=2)
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from dexprior.data.stacks import Stack
-from dexprior.geometry.rotations import matrix_from_quat, matrix_from_rot6d, quat_from_matrix, rot6d_from_matrix
+from dexprior.geometry.rotations import (
+    matrix_from_quat,
+    matrix_from_rot6d,
+    quat_from_matrix,
+    rot6d_from_matrix,
+)
 from dexprior.geometry.torch_rotations import matrix_from_axis_angle
 from dexprior.geometry.torch_rotations import matrix_from_rot6d as torch_matrix_from_rot6d
 from dexprior.hands.skeleton import forward_torch
@@ -72,6 +76,8 @@ def joints_of(motion: Float[Tensor, "*batch 73"]) -> Float[Tensor, "*batch 21 3"
     return forward_torch(motion[..., WRIST], torch_matrix_from_rot6d(motion[..., WRIST_ROT]), fingers)
 
 
-def object_pose_of(motion: Float[Tensor, "*batch 73"]) -> tuple[Float[Tensor, "*batch 3"], Float[Tensor, "*batch 3 3"]]:
+def object_pose_of(
+    motion: Float[Tensor, "*batch 73"],
+) -> tuple[Float[Tensor, "*batch 3"], Float[Tensor, "*batch 3 3"]]:
     """Position [m] and rotation of the object in the base frame."""
     return motion[..., OBJECT], torch_matrix_from_rot6d(motion[..., OBJECT_ROT])

@@ -35,6 +35,10 @@ class HandObjectPipeline(DiffusionPipeline):
     `video_steps`. While both are under way each sees the other.
     """
 
+    denoiser: JointDenoiser
+    motion_scheduler: FlowMatchEulerDiscreteScheduler
+    video_scheduler: FlowMatchEulerDiscreteScheduler
+
     def __init__(
         self,
         denoiser: JointDenoiser,
@@ -42,9 +46,7 @@ class HandObjectPipeline(DiffusionPipeline):
         video_scheduler: FlowMatchEulerDiscreteScheduler,
     ) -> None:
         super().__init__()
-        self.register_modules(
-            denoiser=denoiser, motion_scheduler=motion_scheduler, video_scheduler=video_scheduler
-        )
+        self.register_modules(denoiser=denoiser, motion_scheduler=motion_scheduler, video_scheduler=video_scheduler)
 
     @classmethod
     def fresh(cls, denoiser: JointDenoiser) -> HandObjectPipeline:

@@ -126,7 +126,11 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
     wrapped.train()
     writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step) if accelerator.is_main_process else None
     bar = tqdm(
-        total=config.steps, initial=step, desc="train prior", unit="step", disable=not accelerator.is_main_process
+        total=config.steps,
+        initial=step,
+        desc="train prior",
+        unit="step",
+        disable=not accelerator.is_main_process,
     )
     while step < config.steps:
         rate = _one_cycle(step, config.steps) * config.learning_rate
@@ -262,7 +266,7 @@ def _foreground(
     motion: Float[Tensor, "batch time 73"], condition: dict[str, Tensor], size: int
 ) -> Float[Tensor, "batch time 1 size size"]:
     """Pixels near hand, object and bolt count more; the table is most of the picture and easy."""
-    rest = condition["cloud"][:, None, NUT_POINTS :: 4, :3].expand(-1, motion.shape[1], -1, -1)
+    rest = condition["cloud"][:, None, NUT_POINTS::4, :3].expand(-1, motion.shape[1], -1, -1)
     places = torch.cat([joints_of(motion), motion[..., None, OBJECT], rest], dim=2)
     pixels = project(condition["camera"], places)
     grid = (torch.arange(size) + 0.5) / size

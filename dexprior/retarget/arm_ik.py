@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import hashlib
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.hands.catalog import model_hash
 from dexprior.types import JointTrajectory
-from dexprior.worlds.arm import ARM_JOINTS, GRIPPER_JOINTS, HOME, MAX_OPENING, add_arm
+from dexprior.worlds.arm import ARM, ARM_JOINTS, GRIPPER_JOINTS, HOME, MAX_OPENING
 
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["ROBOT", "solve_arm"]
+__all__ = ["solve_arm"]
 
-ROBOT = "arm7+parallel"
 _POSITION_TOLERANCE = 0.003  # [m]
 _ITERATIONS = 8
 
 
 @cache
 def _arm() -> tuple[mujoco.MjModel, str]:
-    import mujoco
-
-    spec = mujoco.MjSpec()
-    spec.compiler.degree = False
-    add_arm(spec)
-    model = spec.compile()
-    numbers = b"".join(
-        np.ascontiguousarray(a).tobytes() for a in (model.body_pos, model.body_quat, model.jnt_range)
-    )
-    return model, hashlib.sha256(numbers).hexdigest()[:16]
+    model = ARM.compile()
+    return model, model_hash(model)
 
 
 def solve_arm(
@@ -51,7 +42,7 @@ def solve_arm(
     """
     import mink
 
-    model, model_hash = _arm()
+    model, identity = _arm()
     configuration = mink.Configuration(model)
     q = np.zeros(model.nq)
     arm = np.array([model.joint(name).qposadr[0] for name in ARM_JOINTS])
@@ -79,8 +70,8 @@ def solve_arm(
     q_all[:, pads] = np.clip(opening, 0.0, MAX_OPENING)[:, None] / 2
     poses = np.stack(reached)[:, [4, 5, 6, 0, 1, 2, 3]]
     return JointTrajectory(
-        robot=ROBOT,
-        model_hash=model_hash,
+        robot=ARM.name,
+        model_hash=identity,
         names=(*ARM_JOINTS, *GRIPPER_JOINTS),
         t=t,
         q=np.concatenate([q_all[:, arm], q_all[:, pads]], axis=1),

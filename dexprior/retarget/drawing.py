@@ -208,9 +208,7 @@ def _site_pose(data: mujoco.MjData, site: int) -> Float[np.ndarray, " 7"]:
 # --- two-dimensional panels -------------------------------------------------------------------------------
 
 
-def draw_skeleton(
-    joints: Float[np.ndarray, "time 21 3"], view: View, *, size: tuple[int, int] = (256, 256)
-) -> Frames:
+def draw_skeleton(joints: Float[np.ndarray, "time 21 3"], view: View, *, size: tuple[int, int] = (256, 256)) -> Frames:
     """The 21 landmarks in perspective, as `draw_robot` would see them; one colour a finger."""
     from PIL import Image
 
@@ -236,10 +234,7 @@ def draw_landmarks(frames: Frames, image: Float[np.ndarray, "time 21 2"]) -> Fra
     pixels = image * [width, height]
     thickness = max(1, height // 150)
     return np.stack(
-        [
-            _drawn(Image.fromarray(f), p, thickness) if np.isfinite(p).all() else f
-            for f, p in zip(frames, pixels)
-        ]
+        [_drawn(Image.fromarray(f), p, thickness) if np.isfinite(p).all() else f for f, p in zip(frames, pixels)]
     )
 
 

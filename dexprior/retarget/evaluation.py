@@ -81,7 +81,12 @@ def replay_onsets(
     if both.any():
         mean, low, high = bootstrap_mean(np.abs(error))
         result |= {
-            "onset_error_ms": {"mean": mean, "low": low, "high": high, "median": float(np.median(np.abs(error)))},
+            "onset_error_ms": {
+                "mean": mean,
+                "low": low,
+                "high": high,
+                "median": float(np.median(np.abs(error))),
+            },
             "onset_bias_ms": float(error.mean()),
             "grip_force_relative_error": float(np.median(relative)) if relative.size else None,
         }

@@ -186,9 +186,7 @@ class _Problem:
     upper: Float[np.ndarray, " joint"]
 
     @classmethod
-    def of(
-        cls, hand: HandTrajectory, robot: Robot, kinematics: HandKinematics, config: HandRetargetConfig
-    ) -> _Problem:
+    def of(cls, hand: HandTrajectory, robot: Robot, kinematics: HandKinematics, config: HandRetargetConfig) -> _Problem:
         fingers = robot.fingers
         thumb = fingers.index("thumb")
         lower, upper = kinematics.lower.copy(), kinematics.upper.copy()
@@ -213,9 +211,7 @@ class _Problem:
         gap += mean_scale * np.clip(distance - far, 0, None)
         contact = hand.contact[:, [FINGERS.index(f) for f in fingers]]
         holding = contact * contact[:, thumb : thumb + 1]
-        width = (
-            np.clip(distance - config.touch_distance, 0, None) + touching
-        )  # pads apart by the object's width
+        width = np.clip(distance - config.touch_distance, 0, None) + touching  # pads apart by the object's width
         gap = (1 - holding) * gap + holding * width
         weight = config.far_weight + config.pinch_weight * np.maximum(near, holding)
         weight[:, thumb] = 0.0
@@ -287,9 +283,7 @@ class _Problem:
 
     def _cost(self, q: np.ndarray, value: np.ndarray, config: HandRetargetConfig) -> float:
         return float(
-            (value**2).sum()
-            + config.smoothness * _roughness(q)[0]
-            + config.posture * ((q - self.rest) ** 2).sum()
+            (value**2).sum() + config.smoothness * _roughness(q)[0] + config.posture * ((q - self.rest) ** 2).sum()
         )
 
 
@@ -340,7 +334,5 @@ def _solve_banded(blocks: np.ndarray, couplings: np.ndarray, rhs: np.ndarray, fr
         if size > 0:
             flat[below, :size] *= unfixed[:size] * unfixed[below:]
     flat[0] += 1 - unfixed
-    solution = solveh_banded(
-        flat, rhs.reshape(-1) * unfixed, lower=True, overwrite_ab=True, check_finite=False
-    )
+    solution = solveh_banded(flat, rhs.reshape(-1) * unfixed, lower=True, overwrite_ab=True, check_finite=False)
     return solution.reshape(n, joints)

@@ -22,7 +22,7 @@ __all__ = [
     "limit_loss",
     "position_loss",
     "smoothness_loss",
-    ]
+]
 
 GRIPPER_STIFFNESS = 3000.0
 """[N/m] of each pad's servo in the built-in gripper."""
@@ -75,7 +75,9 @@ def position_loss(
 
 
 def clearance_loss(
-    tool: Float[Tensor, "batch time 3"], held: Float[Tensor, "batch time 3"], contact: Float[Tensor, "batch time"]
+    tool: Float[Tensor, "batch time 3"],
+    held: Float[Tensor, "batch time 3"],
+    contact: Float[Tensor, "batch time"],
 ) -> Float[Tensor, ""]:
     """How far open pads come below the object's top before they straddle it, squared [(5 mm)2].
 

@@ -80,6 +80,8 @@ class RetargetConfig:
 class Retargeter(nn.Module):
     """Temporal convolutions over hand features."""
 
+    scale: Tensor
+
     def __init__(self, config: RetargetConfig) -> None:
         super().__init__()
         self.config = config
@@ -192,9 +194,7 @@ def tool_trajectory(
 
 def save_retargeter(model: Retargeter, path: Path, *, seed: int) -> Path:
     """Write a checkpoint."""
-    return save_module(
-        model, path, schema=SCHEMA, producer="retarget.training", config=model.config, seed=seed
-    )
+    return save_module(model, path, schema=SCHEMA, producer="retarget.training", config=model.config, seed=seed)
 
 
 def load_retargeter(path: str | Path) -> Retargeter:

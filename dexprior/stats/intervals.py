@@ -95,7 +95,12 @@ class Rate:
     def as_dict(self) -> dict[str, float | int | list[float] | None]:
         """Plain data for JSON."""
         interval = self.interval()
-        return {"k": self.k, "n": self.n, "rate": self.value, "interval": list(interval) if interval else None}
+        return {
+            "k": self.k,
+            "n": self.n,
+            "rate": self.value,
+            "interval": list(interval) if interval else None,
+        }
 
 
 def _wilson(k: int, n: int, level: float) -> tuple[float, float]:

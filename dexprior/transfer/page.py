@@ -51,9 +51,7 @@ class Page:
     def table(self, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> Page:
         """Add a table."""
         cells = "".join(f"<th>{html.escape(str(h))}</th>" for h in head)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(str(c))}</td>" for c in row) + "</tr>" for row in rows
-        )
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(str(c))}</td>" for c in row) + "</tr>" for row in rows)
         self._parts.append(f"<table><tr>{cells}</tr>{body}</table>")
         return self
 
@@ -83,7 +81,11 @@ class Page:
     def _media(self, tag: str, kind: str, data: bytes, caption: str) -> Page:
         source = f"data:{kind};base64,{base64.b64encode(data).decode()}"
         close = "" if tag == "img" else "</video>"
-        extra = f" alt='{html.escape(caption, quote=True)}'" if tag == "img" else " controls loop muted autoplay playsinline"
+        extra = (
+            f" alt='{html.escape(caption, quote=True)}'"
+            if tag == "img"
+            else " controls loop muted autoplay playsinline"
+        )
         self._parts.append(
             f"<figure><{tag} src='{source}'{extra}>{close}<figcaption>{html.escape(caption)}</figcaption></figure>"
         )
@@ -94,8 +96,7 @@ def ledger_section(page: Page, ledger: dict[str, Any]) -> None:
     """Add a ledger (`Ledger.to_json`) to a page."""
     page.section(f"Transfer ledger: {ledger['policy']}, round {ledger['round']}")
     rows = [
-        [world, _rate(ledger["success"][world]), _interval(ledger["slip_rate"][world])]
-        for world in ledger["success"]
+        [world, _rate(ledger["success"][world]), _interval(ledger["slip_rate"][world])] for world in ledger["success"]
     ]
     page.table(["world", "success (95 %)", "slip rate (95 %)"], rows)
     gap, slip = ledger["success_gap"], ledger["slip_gap"]
@@ -103,15 +104,30 @@ def ledger_section(page: Page, ledger: dict[str, Any]) -> None:
     page.table(
         ["gap", "value", "95 % interval", "n"],
         [
-            ["success gap (sim - real)", f"{gap['value']:+.3f}", f"[{low:+.3f}, {high:+.3f}], McNemar p = {gap['p_mcnemar']:.3g}", gap["n"]],
-            ["slip gap (real - sim)", f"{slip['value']:+.4f}", f"[{slip['interval'][0]:+.4f}, {slip['interval'][1]:+.4f}]", slip["n"]],
+            [
+                "success gap (sim - real)",
+                f"{gap['value']:+.3f}",
+                f"[{low:+.3f}, {high:+.3f}], McNemar p = {gap['p_mcnemar']:.3g}",
+                gap["n"],
+            ],
+            [
+                "slip gap (real - sim)",
+                f"{slip['value']:+.4f}",
+                f"[{slip['interval'][0]:+.4f}, {slip['interval'][1]:+.4f}]",
+                slip["n"],
+            ],
         ],
     )
     earliest = ledger["earliest"]
     page.table(
         ["channel", "parted first in", "median time of parting", "parted in"],
         [
-            [name, f"{earliest['first'].get(name, 0)} of {earliest['compared']}", f"{t:.2f} s", f"{earliest['seen'][name]} of {earliest['compared']}"]
+            [
+                name,
+                f"{earliest['first'].get(name, 0)} of {earliest['compared']}",
+                f"{t:.2f} s",
+                f"{earliest['seen'][name]} of {earliest['compared']}",
+            ]
             for name, t in sorted(earliest["median_t"].items(), key=lambda item: item[1])
         ],
     )

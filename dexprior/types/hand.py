@@ -24,7 +24,10 @@ HAND_JOINTS = (
 )
 """The 21 joints, in MediaPipe's landmark order."""
 
-MANO_JOINTS = ("wrist", *(f"{f}{i}" for f in ("index", "middle", "little", "ring", "thumb") for i in (1, 2, 3)))
+MANO_JOINTS = (
+    "wrist",
+    *(f"{f}{i}" for f in ("index", "middle", "little", "ring", "thumb") for i in (1, 2, 3)),
+)
 """MANO's 16 joints in MANO's order (Romero et al. 2017); `finger_pose` follows its last fifteen."""
 
 
@@ -46,7 +49,7 @@ class HandTrajectory:
     """Pose of MANO's wrist frame in the base frame [m, unit quaternion]."""
     finger_pose: Float[np.ndarray, "time 45"]
     """Axis-angle of MANO's 15 finger joints in MANO's order [rad]; a flat hand is zero."""
-    betas: Float[np.ndarray, "10"]
+    betas: Float[np.ndarray, 10]
     """MANO shape coefficients."""
     joints: Float[np.ndarray, "time 21 3"]
     """Joint positions in the base frame, MediaPipe order [m]."""

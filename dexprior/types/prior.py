@@ -47,13 +47,13 @@ class ContactConfiguration:
     schema: ClassVar[str] = "dexprior.contact_configuration/1"
 
     side: Side
-    wrist_pose: Float[np.ndarray, "7"]
+    wrist_pose: Float[np.ndarray, 7]
     """Wrist pose in the base frame."""
-    finger_pose: Float[np.ndarray, "45"]
+    finger_pose: Float[np.ndarray, 45]
     """Axis-angle of MANO's finger joints [rad]."""
-    betas: Float[np.ndarray, "10"]
+    betas: Float[np.ndarray, 10]
     """MANO shape coefficients."""
-    touching: Bool[np.ndarray, "5"]
+    touching: Bool[np.ndarray, 5]
     """Which fingers touch the object."""
     points: Float[np.ndarray, "5 3"]
     """Where they touch, base frame [m]; zero where they do not."""

@@ -11,10 +11,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.hands.catalog import Robot, register
+
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["ARM_JOINTS", "GRIPPER_JOINTS", "HOME", "JOINT_LIMITS", "MAX_OPENING", "ArmKinematics", "add_arm"]
+__all__ = [
+    "ARM",
+    "ARM_JOINTS",
+    "GRIPPER_JOINTS",
+    "HOME",
+    "JOINT_LIMITS",
+    "MAX_OPENING",
+    "ArmKinematics",
+    "add_arm",
+]
 
 ARM_JOINTS = tuple(f"joint{k}" for k in range(1, 8))
 GRIPPER_JOINTS = ("pad_left", "pad_right")
@@ -59,7 +70,7 @@ _GRIP_FORCE = 30.0  # [N] a pad
 
 
 def add_arm(spec: mujoco.MjSpec) -> None:
-    """Add the arm and its gripper to a scene, with its base at the world's origin.
+    """Add the arm and its gripper to a scene in radians (`compiler.degree` off), with its base at the world's origin.
 
     Adds sites `tcp` and `wrist`, sensors `wrench_force`, `wrench_torque`, `touch_left`, `touch_right`, and position
     actuators `joint1..7`, `pad_left`, `pad_right`.
@@ -68,7 +79,11 @@ def add_arm(spec: mujoco.MjSpec) -> None:
 
     body = spec.worldbody.add_body(name="base")
     body.add_geom(
-        name="base", type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=[0.08, 0.07, 0], pos=[0, 0, 0.07], **_visual((0.9,) * 3)
+        name="base",
+        type=mujoco.mjtGeom.mjGEOM_CYLINDER,
+        size=[0.08, 0.07, 0],
+        pos=[0, 0, 0.07],
+        **_visual((0.9,) * 3),
     )
     for k, ((position, twist), (start, end, radius)) in enumerate(zip(_LINKS, _SHAPES)):
         body = body.add_body(name=f"link{k + 1}", pos=position, quat=[np.cos(twist / 2), np.sin(twist / 2), 0, 0])
@@ -137,7 +152,12 @@ def _add_gripper(spec: mujoco.MjSpec, link7: Any) -> None:
             mass=0.03,
             **_visual((0.4, 0.42, 0.46)),
         )
-        pad.add_site(name=f"touch_{name}", type=mujoco.mjtGeom.mjGEOM_BOX, size=[0.011, 0.006, 0.011], rgba=[0, 0, 0, 0])
+        pad.add_site(
+            name=f"touch_{name}",
+            type=mujoco.mjtGeom.mjGEOM_BOX,
+            size=[0.011, 0.006, 0.011],
+            rgba=[0, 0, 0, 0],
+        )
         spec.add_sensor(
             name=f"touch_{name}",
             type=mujoco.mjtSensor.mjSENS_TOUCH,
@@ -160,6 +180,34 @@ def _servo(spec: mujoco.MjSpec, joint: str, kp: float, kv: float, limit: float |
 
 def _visual(rgb: tuple[float, ...]) -> dict[str, Any]:
     return {"rgba": [*rgb, 1.0], "contype": 0, "conaffinity": 0, "group": 2}
+
+
+def _build() -> mujoco.MjSpec:
+    import mujoco
+
+    spec = mujoco.MjSpec()
+    spec.compiler.degree = False
+    add_arm(spec)
+    return spec
+
+
+ARM = register(
+    Robot(
+        name="arm7+parallel",
+        kind="arm",
+        side=None,
+        joints=(*ARM_JOINTS, *GRIPPER_JOINTS),
+        base="base",
+        tool="tcp",
+        tips={},
+        distals={},
+        tip_radius=0.0,
+        licence="Apache-2.0, part of dexprior",
+        source="built in; link lengths and joint limits as published for the Franka FR3",
+        build=_build,
+    )
+)
+"""The catalog's entry of this arm."""
 
 
 class ArmKinematics:

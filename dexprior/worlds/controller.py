@@ -29,9 +29,7 @@ class CartesianVelocityController:
         """Start from measured joint positions [rad]."""
         self.target[ids] = q
 
-    def step(
-        self, q: Float[np.ndarray, "n 7"], twist: Float[np.ndarray, "n 6"], dt: float
-    ) -> Float[np.ndarray, "n 7"]:
+    def step(self, q: Float[np.ndarray, "n 7"], twist: Float[np.ndarray, "n 6"], dt: float) -> Float[np.ndarray, "n 7"]:
         """Joint targets after `dt` seconds of `twist` [m/s, rad/s], base axes."""
         _, _, J = self.kinematics.forward(self.target)
         Jt = J.transpose(0, 2, 1)

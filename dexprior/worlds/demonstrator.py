@@ -44,7 +44,7 @@ _HINGE_NAMES = tuple(name for name, *_ in HINGES)
 class PinchGrasp:
     """A precision pinch, relative to a nut at the origin with its axis along z."""
 
-    wrist_pose: Float[np.ndarray, "7"]
+    wrist_pose: Float[np.ndarray, 7]
     open: Float[np.ndarray, " hinge"]
     """Fingertips well clear of the nut [rad]."""
     touch: Float[np.ndarray, " hinge"]
@@ -54,7 +54,9 @@ class PinchGrasp:
 
 
 @functools.cache
-def solve_pinch(outer_radius: float, *, height: float = 0.004, depth: float = 0.012, clear: float = 0.018) -> PinchGrasp:
+def solve_pinch(
+    outer_radius: float, *, height: float = 0.004, depth: float = 0.012, clear: float = 0.018
+) -> PinchGrasp:
     """Fit wrist and fingers so that thumb, index and middle finger meet the nut's side, palm towards the body.
 
     Nonlinear least squares on fingertip positions with a preference for a natural posture.
@@ -87,7 +89,12 @@ def solve_pinch(outer_radius: float, *, height: float = 0.004, depth: float = 0.
         posture = np.concatenate([-R[:, 0] - fingers, -R[:, 1] - palm])
         above_table = np.minimum(points[idle, 2] - 0.04, 0.0)
         return np.concatenate(
-            [100 * (points[tips] - target(0.0)).ravel(), 0.5 * posture, 0.15 * (x[6:] - rest), 50 * above_table]
+            [
+                100 * (points[tips] - target(0.0)).ravel(),
+                0.5 * posture,
+                0.15 * (x[6:] - rest),
+                50 * above_table,
+            ]
         )
 
     def only_fingers(h: np.ndarray, fixed: np.ndarray, distance: float) -> np.ndarray:
@@ -123,7 +130,7 @@ class Recording:
     finger_pose: Float[np.ndarray, "time 45"]
     joints: Float[np.ndarray, "time 21 3"]
     nut_pose: Float[np.ndarray, "time 7"]
-    bolt: Float[np.ndarray, "3"]
+    bolt: Float[np.ndarray, 3]
     force: Float[np.ndarray, "time 5"]
     """Fingertip normal forces on the nut [N]."""
     wrench: Float[np.ndarray, "time 6"]
@@ -167,7 +174,14 @@ class Demonstrator:
         mujoco.mj_resetData(m, d)
         nut = np.asarray(scene["nut"], dtype=np.float64)
         yaw = float(np.ravel(scene["nut_yaw"])[0])
-        d.qpos[self._nut : self._nut + 7] = [*nut[:2], self.config.height / 2, np.cos(yaw / 2), 0, 0, np.sin(yaw / 2)]
+        d.qpos[self._nut : self._nut + 7] = [
+            *nut[:2],
+            self.config.height / 2,
+            np.cos(yaw / 2),
+            0,
+            0,
+            np.sin(yaw / 2),
+        ]
         d.mocap_pos[m.body("bolt").mocapid[0]] = scene["bolt"]
         arm = m.body("arm").mocapid[0]
         start = plan.wrist(0.0)
@@ -211,7 +225,7 @@ class Demonstrator:
 
         return hysteresis(force, on=CONTACT_ON, off=CONTACT_OFF)
 
-    def _wrench(self) -> Float[np.ndarray, "6"]:
+    def _wrench(self) -> Float[np.ndarray, 6]:
         """Sum of the contact forces on the fingertips, about the wrist, in the wrist frame."""
         import mujoco
 
@@ -252,7 +266,7 @@ class HandPlan:
     open: Float[np.ndarray, " hinge"]
     squeeze: Float[np.ndarray, " hinge"]
 
-    def corrected(self, wrist: Float[np.ndarray, "7"], nut: Float[np.ndarray, "7"]) -> HandPlan:
+    def corrected(self, wrist: Float[np.ndarray, 7], nut: Float[np.ndarray, 7]) -> HandPlan:
         """The plan after a look at how the nut really lies in the hand: upright nut over the bolt, not wrist."""
         axis = quat_rotate(nut[3:], np.array([0.0, 0.0, 1.0]))
         axis = axis if axis[2] > 0 else -axis
@@ -263,7 +277,7 @@ class HandPlan:
         knots[-2:] = [np.concatenate([goal + arm, quat]) for goal in self.nut_goals]
         return replace(self, knots=knots)
 
-    def wrist(self, t: float) -> Float[np.ndarray, "7"]:
+    def wrist(self, t: float) -> Float[np.ndarray, 7]:
         k = int(np.clip(np.searchsorted(self.times, t, side="right") - 1, 0, len(self.knots) - 2))
         u = float(minimum_jerk(np.array((t - self.times[k]) / (self.times[k + 1] - self.times[k]))))
         a, b = self.knots[k], self.knots[k + 1]
@@ -276,7 +290,11 @@ class HandPlan:
 
 
 def plan_insertion(
-    config: InsertionConfig, grasp: PinchGrasp, scene: Mapping[str, Any], rng: np.random.Generator, duration: float
+    config: InsertionConfig,
+    grasp: PinchGrasp,
+    scene: Mapping[str, Any],
+    rng: np.random.Generator,
+    duration: float,
 ) -> HandPlan:
     """Where wrist and fingers are told to go: reach, pinch, lift, carry, lower, with one person's small variations.
 
@@ -293,17 +311,16 @@ def plan_insertion(
     grip = grip + np.array([*rng.normal(0, 0.001, 3), 0, 0, 0, 0])
     tilt = quat_from_axis_angle(rng.normal(0, 0.25, 3))
     away = np.array([rng.uniform(-0.06, 0.04), rng.uniform(-0.10, -0.04), rng.uniform(0.06, 0.11)])
-    start = pose_multiply(np.array([0, 0, 0, 1.0, 0, 0, 0]), grip)
-    start = np.concatenate([start[:3] + away, pose_multiply(np.array([0, 0, 0, *tilt]), start)[3:]])
+    start = np.concatenate([grip[:3] + away, quat_multiply(tilt, grip[3:])])
     rise = config.bolt_height + rng.uniform(0.012, 0.03)
-    above = seated + [*rng.normal(0, 0.001, 2), rise]
+    above = seated + np.array([*rng.normal(0, 0.001, 2), rise])
     phases = duration * np.cumsum([0.22, 0.15, 0.14, 0.24, 0.20]) * rng.uniform(0.94, 1.04)
 
     def at(point: np.ndarray) -> np.ndarray:
         return np.concatenate([grip[:3] + point, grip[3:]])
 
     knots = [
-        np.concatenate([start[:3] + nut, start[3:]]), at(nut), at(nut), at(nut + [0, 0, rise]), at(above),
+        np.concatenate([start[:3] + nut, start[3:]]), at(nut), at(nut), at(nut + np.array([0, 0, rise])), at(above),
         at(np.array([*above[:2], seated[2]])),
     ]  # fmt: skip
     return HandPlan(

@@ -40,7 +40,7 @@ def _hinges() -> tuple[tuple[str, int, tuple[float, float, float], float, float]
 
 
 HINGES = _hinges()
-"""(name, MANO joint, axis in the joint's frame, lower limit, upper limit [rad]); within a joint the first turns first."""
+"""(name, MANO joint, axis in the joint's frame, lower and upper limit [rad]); within a joint the first turns first."""
 
 HINGE_LIMITS = np.array([[low, high] for *_, low, high in HINGES])
 _STIFFNESS = 2.5  # [N m/rad]
@@ -59,7 +59,10 @@ def finger_pose_from_hinges(angles: Float[np.ndarray, "*batch hinge"]) -> Float[
 
 
 def add_hand(spec: mujoco.MjSpec) -> None:
-    """Add the hand to a scene: free joint `wrist`, mocap body `arm`, hinges of `HINGES`, sensors `touch_FINGER`."""
+    """Add the hand to a scene in radians (`compiler.degree` off).
+
+    Free joint `wrist`, mocap body `arm` that pulls it, the hinges of `HINGES` with servos, sensors `touch_FINGER`.
+    """
     import mujoco
 
     skin = [0.87, 0.67, 0.55, 1.0]

@@ -93,7 +93,14 @@ OTHER_FAMILY = ParameterFamily(
     "insertion-other",
     (
         *(
-            Parameter(**{**vars(p), "low": HUMAN_WORLD[p.name], "high": HUMAN_WORLD[p.name], "distribution": "uniform"})
+            Parameter(
+                **{
+                    **vars(p),
+                    "low": HUMAN_WORLD[p.name],
+                    "high": HUMAN_WORLD[p.name],
+                    "distribution": "uniform",
+                }
+            )
             for p in TRAINING_FAMILY.parameters
         ),
         Parameter(name="impratio", unit="1", low=5.0, high=5.0, target="option/-/impratio"),
@@ -120,9 +127,7 @@ def build_scene(config: InsertionConfig, *, actor: Literal["arm", "hand"], cone:
     spec.compiler.degree = False
     spec.option.timestep = config.timestep
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER  # implicitfast diverges when a held nut meets the bolt
-    spec.option.cone = (
-        mujoco.mjtCone.mjCONE_ELLIPTIC if cone == "elliptic" else mujoco.mjtCone.mjCONE_PYRAMIDAL
-    )
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC if cone == "elliptic" else mujoco.mjtCone.mjCONE_PYRAMIDAL
     spec.option.iterations = 30
     spec.visual.quality.shadowsize = 512
     spec.visual.quality.offsamples = 0
@@ -189,7 +194,7 @@ def video_camera(size: int) -> Camera:
 
 
 def sample_scenes(rng: np.random.Generator, n: int) -> dict[str, Float[np.ndarray, "n 3"]]:
-    """Where the nut lies and the bolt stands: `nut` and `bolt` positions on the table [m], `nut_yaw` [rad] as (n, 1)."""
+    """Where nut and bolt are: `nut` and `bolt` positions on the table [m], `nut_yaw` [rad] as (n, 1)."""
     nut = np.stack([rng.uniform(0.40, 0.48, n), rng.uniform(-0.14, -0.04, n), np.zeros(n)], axis=1)
     bolt = np.stack([rng.uniform(0.42, 0.50, n), rng.uniform(0.06, 0.12, n), np.zeros(n)], axis=1)
     return {"nut": nut, "bolt": bolt, "nut_yaw": rng.uniform(-np.pi, np.pi, (n, 1))}

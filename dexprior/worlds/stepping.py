@@ -190,7 +190,7 @@ class InsertionWorlds:
         nut = self._qpos[:, self._nut : self._nut + 7].copy()
         nut_velocity = self._qvel[:, self._nut_dof : self._nut_dof + 3].copy()
         touch = self._sensed()[:, self._touch].copy()
-        held = (touch > _TOUCH_ON).all(axis=1)
+        held = np.all(touch > _TOUCH_ON, axis=1)
         carried = twist[:, :3] + np.cross(twist[:, 3:], nut[:, :3] - p)
         slip = np.where(held, np.linalg.norm(nut_velocity - carried, axis=1), 0.0)
         return WorldState(
@@ -255,4 +255,3 @@ class InsertionWorlds:
     @property
     def _clock(self) -> Float[np.ndarray, " n"]:
         return np.array([self.data.time]) if self._batch is None else np.array(self._time)
-

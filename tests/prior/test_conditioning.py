@@ -24,7 +24,7 @@ def test_one_sentence_has_one_vector_of_unit_length():
 def test_the_vector_is_the_same_in_every_process():
     """Python's own hash of a string changes from process to process; a checkpoint must not."""
     vector = embed_text("put the nut on the bolt")
-    assert np.flatnonzero(vector)[:4].tolist() == [0, 2, 8, 14]
+    assert np.flatnonzero(vector)[:4].tolist() == [2, 3, 6, 17]
 
 
 def test_close_sentences_land_closer_than_far_ones():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -78,7 +80,7 @@ def test_training_starts_from_the_straight_path(fresh, inputs):
 
 
 def test_a_sample_does_not_depend_on_its_neighbours(shaken, inputs):
-    """Measured on this CPU: largest difference 1.2e-6 in motion, 4.8e-7 in video (other shapes, other sums)."""
+    """Up to the order of float32 sums; measured on one CPU: 5e-7 in motion, 9.5e-7 in video, of values of order one."""
     together = _both(shaken, inputs)
     for k in range(len(inputs["motion"])):
         for a, b in zip(together, _both(shaken, inputs, slice(k, k + 1))):
@@ -113,10 +115,11 @@ def test_bf16_runs_and_stays_near(shaken, inputs):
 def test_a_window_of_a_clip_is_drawn_as_in_the_clip(shaken, inputs):
     """Maps place the object's points by the clip's first frame, given apart when only a window is seen."""
     condition, sigma = inputs["condition"], inputs["sigma"]
-    shaken.video.temporal.weight.data.zero_()  # frames then do not mix
+    model = copy.deepcopy(shaken)
+    model.video.temporal.weight.data.zero_()  # frames then do not mix
     with torch.no_grad():
-        whole = shaken.denoise_video(inputs["video"], sigma, inputs["motion"], condition)
-        part = shaken.denoise_video(
+        whole = model.denoise_video(inputs["video"], sigma, inputs["motion"], condition)
+        part = model.denoise_video(
             inputs["video"][:, 4:8], sigma, inputs["motion"][:, 4:8], condition, inputs["motion"][:, 0]
         )
     torch.testing.assert_close(whole[:, 4:8], part, atol=1e-5, rtol=1e-4)

@@ -26,9 +26,10 @@ CASES = [
     for f in dataclasses.fields(cls)
     if "np.ndarray" in str(f.type) and cls is not types.Command
 ]
+FLOATS = [(cls, name) for cls, name in CASES if str(cls.__dataclass_fields__[name].type).startswith("Float")]
 
 
-def refused(value: Any, **changes: Any) -> str:
+def refused(value: Any, /, **changes: Any) -> str:
     with pytest.raises(BadInput) as caught:
         dataclasses.replace(value, **changes)
     return str(caught.value)
@@ -81,11 +82,9 @@ def test_text_is_not_an_array(cls, name, examples):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize(("cls", "name"), CASES)
+@pytest.mark.parametrize(("cls", "name"), FLOATS)
 def test_numbers_that_are_not_finite_are_refused(cls, name, bad, examples):
     array = np.array(getattr(examples[cls], name))
-    if not np.issubdtype(array.dtype, np.floating):
-        pytest.skip("not a floating-point array")
     array.flat[-1] = bad
     message = refused(examples[cls], **{name: array})
     assert message.startswith(f"{cls.__name__}.{name} holds 1 value(s) that are not finite; the first is {bad} at index")

@@ -130,9 +130,7 @@ class SafetyGate:
         clock: monotonic seconds, as commands and states are stamped.
     """
 
-    def __init__(
-        self, config: GateConfig | None = None, *, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, config: GateConfig | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.config = config or GateConfig()
         self._clock = clock
         self._kinematics = ArmKinematics()
@@ -294,11 +292,7 @@ class SafetyGate:
             )  # fmt: skip
         missing = 0 if self._last_seq is None else command.seq - self._last_seq - 1
         if not 0 <= missing <= c.max_sequence_gap:
-            what = (
-                f"{missing} command(s) are missing before it"
-                if missing > 0
-                else "it was sent before or is late"
-            )
+            what = f"{missing} command(s) are missing before it" if missing > 0 else "it was sent before or is late"
             return _Finding("sequence", float(missing), float(c.max_sequence_gap), "1", what)
         age = now - command.t
         if abs(age) > c.max_command_age:
@@ -352,9 +346,7 @@ class SafetyGate:
             return _Finding("robot", None, None, "1", "the robot has stopped itself")
         if before is not None and state.t < before.t:
             step = state.t - before.t
-            return _Finding(
-                "state", step, 0.0, "s", f"the device's clock went back by {-step:.3f} s: it restarted"
-            )
+            return _Finding("state", step, 0.0, "s", f"the device's clock went back by {-step:.3f} s: it restarted")
         return None
 
     # --- acting ---------------------------------------------------------------------------------------------

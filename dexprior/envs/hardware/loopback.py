@@ -99,9 +99,7 @@ class LoopbackDriver:
         if self._robot is not None:
             return
         arguments = list(self._arguments)
-        with tempfile.TemporaryDirectory(
-            prefix="dexprior-"
-        ) as folder:  # read before the robot announces itself
+        with tempfile.TemporaryDirectory(prefix="dexprior-") as folder:  # read before the robot announces itself
             for name, value in self._files.items():
                 if value is not None:
                     arguments += [f"--{name}", str(write_json(Path(folder) / f"{name}.json", value))]

@@ -129,13 +129,9 @@ class LoopbackRobot:
     def _accept(self, command: Command) -> None:
         self._require_running(f"command {command.seq}")
         if not command.finite:
-            raise BadInput(
-                f"command {command.seq} holds numbers that are not finite; the robot stays in motion"
-            )
+            raise BadInput(f"command {command.seq} holds numbers that are not finite; the robot stays in motion")
         if command.mode != "cartesian_velocity" or command.value.shape != (6,):
-            raise BadInput(
-                f"command {command.seq}: mode {command.mode!r} of {command.value.size} numbers is not known"
-            )
+            raise BadInput(f"command {command.seq}: mode {command.mode!r} of {command.value.size} numbers is not known")
         if command.seq <= self._accepted:
             raise BadInput(f"command {command.seq} came after command {self._accepted}")
         self._command, self._accepted, self._heard = command, command.seq, self._clock
@@ -204,9 +200,7 @@ def serve(robot: LoopbackRobot, listener: socket.socket) -> None:
                 session = _admit(robot, listener) if session is None else session.heard()
             if robot.real_time and time.monotonic() >= due:
                 robot.tick()
-                due = max(
-                    due + CONTROL_DT, time.monotonic()
-                )  # an overloaded machine loses time, it never races
+                due = max(due + CONTROL_DT, time.monotonic())  # an overloaded machine loses time, it never races
                 if session is not None:
                     session.ticked()
         except (BadInput, ConnectionLost) as error:
@@ -263,18 +257,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Build the robot that the command line describes, and serve it."""
     parser = argparse.ArgumentParser(prog="python -m dexprior.envs.hardware.robot", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0 lets the system choose; always on 127.0.0.1")
-    parser.add_argument(
-        "--family", type=Path, help="JSON file of the parameter family; default: the other world"
-    )
+    parser.add_argument("--family", type=Path, help="JSON file of the parameter family; default: the other world")
     parser.add_argument("--world", type=Path, help="JSON file of nut and bolt sizes")
     parser.add_argument("--cone", choices=("elliptic", "pyramidal"), default="elliptic", help="friction cone")
-    parser.add_argument(
-        "--seed", type=int, default=0, help="draws the one set of values of this robot's world"
-    )
+    parser.add_argument("--seed", type=int, default=0, help="draws the one set of values of this robot's world")
     parser.add_argument("--real-time", action="store_true", help="let its clock run with the wall's")
-    parser.add_argument(
-        "--stale-after", type=float, default=0.2, help="seconds without a command until it holds"
-    )
+    parser.add_argument("--stale-after", type=float, default=0.2, help="seconds without a command until it holds")
     parser.add_argument("--no-tracker", action="store_true", help="do not tell the truth about the nut")
     parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
     chosen = parser.parse_args(arguments)

@@ -53,9 +53,7 @@ def start_server(
     arguments = ["--with-parent", "--port", "0", "--cone", cone, "--seed", str(seed)]
     if not tracker:
         arguments.append("--no-tracker")
-    with tempfile.TemporaryDirectory(
-        prefix="dexprior-"
-    ) as folder:  # read by the server before it announces itself
+    with tempfile.TemporaryDirectory(prefix="dexprior-") as folder:  # read by the server before it announces itself
         for name, value in (
             ("family", None if family is None else family.to_json()),
             ("world", None if world is None else to_plain(world)),

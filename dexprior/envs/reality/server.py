@@ -106,9 +106,7 @@ def _converse(world: ServedWorld, connection: wire.Connection, idle: float) -> N
             connection.send(world.answer(message))
         except ConnectionLost:
             raise
-        except (
-            DexpriorError
-        ) as error:  # a refused request, or a reading that is not finite: nothing was sent yet
+        except DexpriorError as error:  # a refused request, or a reading that is not finite: nothing was sent yet
             connection.send(wire.error_message(error))
 
 
@@ -117,9 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m dexprior.envs.reality.server", description=__doc__)
     parser.add_argument("--host", default=wire.LOCALHOST, help="address to bind; there is no authentication")
     parser.add_argument("--port", type=int, default=0, help="0 lets the system choose")
-    parser.add_argument(
-        "--family", type=Path, help="JSON file of the parameter family; default: the other world"
-    )
+    parser.add_argument("--family", type=Path, help="JSON file of the parameter family; default: the other world")
     parser.add_argument("--world", type=Path, help="JSON file of nut and bolt sizes")
     parser.add_argument("--cone", choices=("elliptic", "pyramidal"), default="elliptic", help="friction cone")
     parser.add_argument("--seed", type=int, default=0, help="draws the one set of values of this reality")

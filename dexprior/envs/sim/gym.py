@@ -72,7 +72,11 @@ class InsertionVectorEnv(gymnasium.vector.VectorEnv):
         reading = self.backend.step(*command_from_action(actions))
         self._step += 1
         info = self._info(reading)
-        reward = info["terms"]["total" if self.reward == "dense" else "sparse"] if "terms" in info else np.zeros(self.num_envs)
+        reward = (
+            info["terms"]["total" if self.reward == "dense" else "sparse"]
+            if "terms" in info
+            else np.zeros(self.num_envs)
+        )
         done = np.full(self.num_envs, self._step >= HORIZON)
         return observe(reading), reward, np.zeros(self.num_envs, dtype=bool), done, info
 
@@ -105,9 +109,7 @@ class InsertionEnv(gymnasium.Env):
         observation, info = self._vector.reset(seed=seed, options=chosen)
         return _first(observation), _first(info)
 
-    def step(
-        self, action: np.ndarray
-    ) -> tuple[dict[str, np.ndarray], SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], SupportsFloat, bool, bool, dict[str, Any]]:
         """Send one action."""
         observation, reward, end, cut, info = self._vector.step(np.asarray(action)[None])
         return _first(observation), float(reward[0]), bool(end[0]), bool(cut[0]), _first(info)

@@ -1,0 +1,129 @@
+"""The pose estimator learns to see the hand, and its answer moves with the camera."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from dexprior.artifacts import read_tensors
+from dexprior.errors import ArtifactError, BadInput
+from dexprior.geometry.rotations import matrix_from_axis_angle, rotation_angle
+from dexprior.geometry.transforms import matrix_from_pose, pose_from_matrix
+from dexprior.pose.estimator import (
+    EstimatorConfig,
+    PoseEstimator,
+    estimate,
+    joint_error,
+    load_estimator,
+    save_estimator,
+    train_estimator,
+)
+from dexprior.worlds.insertion import video_camera
+
+TINY = {"size": 32, "channels": 8, "width": 64, "clips": 2, "noise": 0.0, "blur": 0.0}
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture
+def untrained():
+    """Weights of chance, with an output that varies: geometry must hold for any network."""
+    torch.manual_seed(0)
+    model = PoseEstimator(EstimatorConfig(**TINY)).eval()
+    model.wrist_mean.copy_(torch.tensor([0.05, 0.02, 0.6]))
+    return model
+
+
+@pytest.fixture
+def frames():
+    return np.random.default_rng(0).integers(0, 255, (9, 32, 32, 3), dtype=np.uint8)
+
+
+def _error_mm(model, stack) -> float:
+    hands = [estimate(model, f, c.camera, stack.fps) for f, c in zip(stack.frames, stack.conditions)]
+    return 1000 * float(np.mean([np.linalg.norm(h.joints - j, axis=-1) for h, j in zip(hands, stack.joints)]))
+
+
+def test_it_learns_two_clips_better_than_their_mean(tiny_stack, tmp_path):
+    """A network that ignored the pixels could at best answer with the mean hand."""
+    two = tiny_stack[:2]
+    config = EstimatorConfig(**TINY, steps=200, learning_rate=4e-3)
+    model = train_estimator(two, config, tmp_path, seed=0)
+    blind = 1000 * np.linalg.norm(two.joints - two.joints.mean((0, 1)), axis=-1).mean()
+    assert _error_mm(model, two) < 0.6 * blind
+
+
+@pytest.mark.slow
+def test_it_overfits_two_clips_to_a_centimetre(tiny_stack, tmp_path):
+    config = EstimatorConfig(**(TINY | {"channels": 16, "width": 96}), steps=1000, learning_rate=2e-3)
+    model = train_estimator(tiny_stack[:2], config, tmp_path, seed=0)
+    assert _error_mm(model, tiny_stack[:2]) < 15.0
+    hand = estimate(model, tiny_stack.frames[0], tiny_stack.conditions[0].camera, tiny_stack.fps)
+    agrees = (hand.contact > 0.5) == (tiny_stack.contact[0] > 0.5)
+    assert agrees.mean() > 0.95
+
+
+def test_moving_the_camera_moves_the_estimate_with_it(untrained, frames):
+    """The camera moved by a rigid T sees the same pixels of a scene moved by T."""
+    camera = video_camera(32)
+    T = np.eye(4)
+    T[:3, :3] = matrix_from_axis_angle(np.array([0.3, -1.2, 0.7]))
+    T[:3, 3] = [0.4, -2.0, 0.3]
+    here = estimate(untrained, frames, camera, 24.0)
+    there = estimate(untrained, frames, replace(camera, T_base_cam=T @ camera.T_base_cam), 24.0)
+    np.testing.assert_allclose(there.joints, here.joints @ T[:3, :3].T + T[:3, 3], atol=1e-6)
+    moved = pose_from_matrix(T @ matrix_from_pose(here.wrist_pose))
+    assert rotation_angle(there.wrist_pose[:, 3:], moved[:, 3:]).max() < 1e-6
+    np.testing.assert_array_equal(there.finger_pose, here.finger_pose)
+    np.testing.assert_array_equal(there.contact, here.contact)
+
+
+def test_the_answer_is_metric_and_says_how_sure_it_is(untrained, frames):
+    hand = estimate(untrained, frames, video_camera(32), 12.0)
+    np.testing.assert_allclose(hand.t, np.arange(9) / 12.0)
+    assert hand.scale_known
+    assert (hand.sigma > 0).all()
+    assert (joint_error(hand, hand) == 0).all()
+
+
+@pytest.mark.parametrize("shape", [(9, 48, 48, 3), (9, 32, 24, 3), (32, 32, 3), (0, 32, 32, 3)])
+def test_frames_of_another_size_are_refused(untrained, shape):
+    with pytest.raises(BadInput, match=r"reads \(time, 32, 32, 3\)"):
+        estimate(untrained, np.zeros(shape, dtype=np.uint8), video_camera(32), 24.0)
+
+
+def test_a_checkpoint_gives_the_same_estimate(untrained, frames, tmp_path, same):
+    path = save_estimator(untrained, tmp_path / "estimator.safetensors", seed=0)
+    loaded = load_estimator(path)
+    assert loaded.config == untrained.config
+    same(estimate(loaded, frames, video_camera(32), 24.0), estimate(untrained, frames, video_camera(32), 24.0))
+
+
+def test_damaged_and_foreign_checkpoints_are_refused(untrained, tmp_path):
+    path = save_estimator(untrained, tmp_path / "estimator.safetensors", seed=0)
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(ArtifactError, match="truncated"):
+        load_estimator(path)
+    with pytest.raises(ArtifactError, match="no such file"):
+        load_estimator(tmp_path / "none.safetensors")
+    from dexprior.policy.actor import Actor, ActorConfig, save_actor
+
+    other = save_actor(Actor(ActorConfig(width=8)), tmp_path / "actor.safetensors", seed=0)
+    with pytest.raises(ArtifactError, match="another kind of file"):
+        load_estimator(other)
+
+
+def test_a_killed_run_equals_an_uninterrupted_one(tiny_stack, tmp_path, kill_at_checkpoint):
+    """The learning-rate schedule included."""
+    config = EstimatorConfig(**(TINY | {"noise": 0.06, "blur": 0.7}), steps=8, checkpoint_every=3)
+    whole = train_estimator(tiny_stack, config, tmp_path / "whole", seed=2)
+    kill_at_checkpoint(train_estimator, tiny_stack, config, tmp_path / "killed", seed=2)
+    assert read_tensors(tmp_path / "killed" / "state.safetensors")[1]["progress"]["step"] == 3
+    resumed = train_estimator(tiny_stack, config, tmp_path / "killed", seed=2)
+    for a, b in zip(whole.state_dict().values(), resumed.state_dict().values()):
+        assert torch.equal(a, b)
+    metas = [read_tensors(tmp_path / name / "state.safetensors")[1] for name in ("whole", "killed")]
+    assert metas[0]["progress"] == metas[1]["progress"]
+    assert metas[0]["optimizers"] == metas[1]["optimizers"]

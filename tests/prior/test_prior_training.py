@@ -1,0 +1,122 @@
+"""Training of the prior: it learns, and a killed run loses nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from dexprior.artifacts import read_tensors
+from dexprior.config import to_plain, validate
+from dexprior.errors import ArtifactError, ConfigError
+from dexprior.prior.training import PriorConfig, PriorData, draw_batch, train_prior
+
+TINY = {
+    "size": 32, "width": 32, "layers": 1, "heads": 2, "channels": 10, "batch": 6, "video_clips": 2, "video_window": 4,
+}  # fmt: skip
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def _history(folder):
+    return read_tensors(folder / "state.safetensors")[1]["progress"]["history"]
+
+
+@pytest.fixture(scope="module")
+def trained(tiny_stack, tmp_path_factory):
+    """A run of 30 steps: (model, its folder)."""
+    folder = tmp_path_factory.mktemp("prior")
+    return train_prior(tiny_stack, PriorConfig(**TINY, steps=30), folder, seed=0), folder
+
+
+def test_every_loss_falls_in_thirty_steps(trained):
+    history = _history(trained[1])
+    assert [row["step"] for row in history] == list(range(1, 31))
+    for name in ("motion", "joints", "video"):
+        values = [row[name] for row in history if name in row]
+        assert np.mean(values[-4:]) < 0.8 * np.mean(values[:4]), name
+    assert [row["step"] for row in history if "video" in row] == list(range(1, 31, 2))
+
+
+def test_a_killed_run_goes_on_as_if_nothing_had_happened(tiny_stack, tmp_path, kill_at_checkpoint):
+    """Weights, optimizer and learning curve equal those of an uninterrupted run to the last bit (dropout included)."""
+    config = PriorConfig(**TINY, steps=6, checkpoint_every=3)
+    whole = train_prior(tiny_stack, config, tmp_path / "whole", seed=4)
+    kill_at_checkpoint(train_prior, tiny_stack, config, tmp_path / "killed", seed=4)
+    assert len(_history(tmp_path / "killed")) == 3
+    resumed = train_prior(tiny_stack, config, tmp_path / "killed", seed=4)
+    assert _history(tmp_path / "killed") == _history(tmp_path / "whole")
+    for a, b in zip(whole.state_dict().values(), resumed.state_dict().values()):
+        assert torch.equal(a, b)
+    states = [read_tensors(tmp_path / name / "state.safetensors")[0] for name in ("whole", "killed")]
+    for name, value in states[0].items():
+        np.testing.assert_array_equal(value, states[1][name], err_msg=name)
+
+
+def test_a_finished_run_is_not_trained_again(tiny_stack, trained):
+    again = train_prior(tiny_stack, PriorConfig(**TINY, steps=30), trained[1], seed=0)
+    for a, b in zip(trained[0].state_dict().values(), again.state_dict().values()):
+        assert torch.equal(a, b)
+
+
+def test_a_state_of_another_configuration_is_refused(tiny_stack, trained):
+    with pytest.raises(ArtifactError, match="resume with the same configuration"):
+        train_prior(tiny_stack, PriorConfig(**TINY, steps=31), trained[1], seed=0)
+
+
+def test_a_batch_depends_on_seed_step_and_rank_alone(tiny_stack):
+    data = PriorData(tiny_stack, 32)
+    config = PriorConfig(**TINY)
+
+    def draw(*key):
+        batch = draw_batch(data, config, *key, torch.device("cpu"))
+        return torch.cat([batch["motion"].flatten(), batch["motion_noise"].flatten(), batch["sigma"]])
+
+    torch.manual_seed(1)
+    first = draw(0, 5, 0)
+    torch.manual_seed(2)
+    assert torch.equal(first, draw(0, 5, 0))
+    for other in ((1, 5, 0), (0, 6, 0), (0, 5, 1)):
+        assert not torch.equal(first, draw(*other))
+
+
+def test_the_model_knows_its_data(tiny_stack, trained):
+    model = trained[0]
+    motion = PriorData(tiny_stack, 32).motion
+    torch.testing.assert_close(model.motion_mean, motion.mean((0, 1)), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(model.physical(model.standard(motion)), motion)
+    assert not model.training  # dropout is off in what is returned
+
+
+def test_the_configuration_is_strict():
+    assert validate(PriorConfig, to_plain(PriorConfig(**TINY))) == PriorConfig(**TINY)
+    with pytest.raises(ConfigError, match=r"blind = 1.5"):
+        validate(PriorConfig, {"blind": 1.5})
+
+
+@pytest.mark.slow
+def test_two_processes_train_one_model(tmp_path, tiny_stack):
+    """Half of the steps give the video stage no gradient, which distributed training must have been told."""
+    import pickle
+
+    (tmp_path / "stack").write_bytes(pickle.dumps(tiny_stack))
+    script = tmp_path / "run.py"
+    script.write_text(
+        "import os, pathlib, pickle, sys\n"
+        "from dexprior.prior.training import PriorConfig, train_prior\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        f"config = PriorConfig(**{TINY!r}, steps=4)\n"
+        "model = train_prior(pickle.loads((folder / 'stack').read_bytes()), config, folder / 'run', seed=0)\n"
+        "total = sum(float(p.double().sum()) for p in model.parameters())\n"
+        "(folder / ('sum' + os.environ['RANK'])).write_text(repr(total))\n"
+    )
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [*launch, str(script), str(tmp_path)], env=environment, capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (tmp_path / "sum0").read_text() == (tmp_path / "sum1").read_text()

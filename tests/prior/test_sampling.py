@@ -1,0 +1,185 @@
+"""Sampling: what a sample depends on, and checkpoints that come back whole or not at all."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
+
+from dexprior.errors import ArtifactError, BadInput
+from dexprior.prior.conditioning import condition_tensors
+from dexprior.prior.denoiser import JointDenoiser
+from dexprior.prior.sampling import HandObjectPipeline, load_prior, save_prior
+
+FEW = {"motion_steps": 4, "video_steps": 2}
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(scope="module")
+def pipeline(conditions):
+    """A small untrained prior with weights that are nowhere zero."""
+    torch.manual_seed(0)
+    model = JointDenoiser(frames=6, size=16, width=32, layers=1, heads=2, channels=10).eval()
+    model.motion_mean[:3] = torch.tensor([0.4, -0.1, 0.1])
+    model.motion_std.fill_(0.1)
+    model.motion.condition.fit(condition_tensors(conditions)["cloud"])
+    with torch.no_grad():
+        model.motion.head.weight.normal_(0, 0.05)
+    made = HandObjectPipeline.fresh(model)
+    made.set_progress_bar_config(disable=True)
+    return made
+
+
+@pytest.fixture
+def checkpoint(pipeline, tmp_path):
+    """The same, written."""
+    save_prior(pipeline.denoiser, tmp_path / "prior", seed=3, fps=24.0, extra={"clips": 5})
+    return tmp_path / "prior"
+
+
+def test_one_seed_gives_one_sample(pipeline, conditions, same):
+    first = pipeline(conditions[:2], seed=1, **FEW)
+    torch.manual_seed(99)  # torch's own generator plays no part
+    np.random.seed(99)  # noqa: NPY002
+    for a, b in zip(first, pipeline(conditions[:2], seed=1, **FEW)):
+        same(a, b)
+    other = pipeline(conditions[:2], seed=2, **FEW)
+    assert np.abs(first[0].hand.joints - other[0].hand.joints).max() > 1e-3
+
+
+def test_a_sample_does_not_depend_on_how_many_are_drawn_together(pipeline, conditions):
+    """Up to the order of float32 sums: measured on one CPU, joints differ by 4e-8 m and pixels by one grey level."""
+    many = pipeline([conditions[k % 4] for k in range(6)], seed=1, **FEW)
+    one = pipeline(conditions[:1], seed=1, **FEW)[0]
+    np.testing.assert_allclose(many[0].hand.joints, one.hand.joints, atol=1e-5)
+    np.testing.assert_allclose(many[0].object.pose, one.object.pose, atol=1e-5)
+    assert np.abs(many[0].frames.astype(int) - one.frames.astype(int)).max() <= 1
+    twice = [s.hand.joints for s in pipeline([conditions[0]] * 2, seed=1, **FEW)]
+    assert np.abs(twice[0] - twice[1]).max() > 1e-3  # two samples of one condition are two
+
+
+def test_samples_are_valid_clips_of_their_conditions(pipeline, conditions):
+    samples = pipeline(conditions, seed=0, fps=12.0, provenance={"scene": 7}, **FEW)
+    for k, (sample, condition) in enumerate(zip(samples, conditions)):
+        assert sample.frames.shape == (6, 16, 16, 3)
+        np.testing.assert_allclose(sample.hand.t, np.arange(6) / 12)
+        assert sample.camera.width == 16
+        np.testing.assert_array_equal(sample.camera.T_base_cam, condition.camera.T_base_cam)
+        assert sample.provenance == {"source": "prior", "seed": 0, "scene": 7, "index": k}
+
+
+def test_diffusers_draws_the_progress(pipeline, conditions, capfd):
+    pipeline(conditions[:1], **FEW)
+    assert "it/s" not in capfd.readouterr().err
+    pipeline.set_progress_bar_config(disable=False)
+    try:
+        pipeline(conditions[:1], overlap=1, **FEW)
+    finally:
+        pipeline.set_progress_bar_config(disable=True)
+    assert "5/5" in capfd.readouterr().err  # four motion steps, two video steps, one shared
+
+
+def test_diffusers_schedulers_do_the_steps(pipeline, conditions):
+    assert isinstance(pipeline, DiffusionPipeline)
+    assert set(pipeline.components) == {"denoiser", "motion_scheduler", "video_scheduler"}
+    plain = pipeline(conditions[:1], **FEW)[0]
+    shifted = HandObjectPipeline(
+        pipeline.denoiser, FlowMatchEulerDiscreteScheduler(shift=3.0), FlowMatchEulerDiscreteScheduler()
+    )
+    shifted.set_progress_bar_config(disable=True)
+    assert np.abs(shifted(conditions[:1], **FEW)[0].hand.joints - plain.hand.joints).max() > 1e-4
+
+
+def test_a_perfect_denoiser_is_sampled_exactly(pipeline, conditions, monkeypatch):
+    """Euler steps of a straight flow end at the clean value, whatever the number of steps or the overlap."""
+    net = pipeline.denoiser
+    clean = net.standard(torch.cat([net.motion_mean[:3], torch.tensor([1.0, 0, 0, 0, 1, 0]), torch.zeros(64)]))
+    clean[57:63] = net.standard(torch.zeros(73))[57:63] + torch.tensor([10.0, 0, 0, 0, 10, 0])
+    monkeypatch.setattr(net, "denoise_motion", lambda noisy, *rest: clean.expand_as(noisy))
+    monkeypatch.setattr(net, "denoise_video", lambda noisy, *rest: torch.full_like(noisy, 0.5))
+    for motion_steps, video_steps, overlap in ((1, 1, 0), (4, 2, 1), (3, 3, 3), (12, 3, 0)):
+        sample = pipeline(
+            conditions[:1], motion_steps=motion_steps, video_steps=video_steps, overlap=overlap
+        )[0]
+        wanted = np.broadcast_to(net.motion_mean[:3].numpy(), (6, 3))
+        np.testing.assert_allclose(sample.hand.wrist_pose[:, :3], wanted, atol=1e-5)
+        assert (sample.frames == 191).all()
+
+
+def test_nothing_to_sample_and_impossible_overlaps_are_refused(pipeline, conditions):
+    with pytest.raises(BadInput, match="empty"):
+        pipeline([])
+    with pytest.raises(BadInput, match=r"overlap = 3: must lie in 0\.\.2"):
+        pipeline(conditions[:1], overlap=3, **FEW)
+
+
+def test_a_checkpoint_gives_the_same_samples(pipeline, conditions, checkpoint, same):
+    loaded, note = load_prior(checkpoint)
+    loaded.set_progress_bar_config(disable=True)
+    for a, b in zip(pipeline(conditions[:2], seed=1, **FEW), loaded(conditions[:2], seed=1, **FEW)):
+        same(a, b)
+    assert (note["fps"], note["clips"], note["header"]["seed"]) == (24.0, 5, 3)
+    assert not [p for p in checkpoint.rglob("*") if p.is_file() and p.suffix not in (".json", ".safetensors")]
+
+
+def _truncate(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _other_schema(path):
+    note = json.loads(path.read_text())
+    note["header"]["schema"] = "dexprior.prior/0"
+    path.write_text(json.dumps(note))
+
+
+def _lose_a_weight(path):
+    from safetensors.torch import load_file, save_file
+
+    weights = load_file(path)
+    weights.pop("motion.head.weight")
+    save_file(weights, path, metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "message"),
+    [
+        ("dexprior.json", _other_schema, "this version reads 'dexprior.prior/1'"),
+        ("dexprior.json", _truncate, "is damaged"),
+        ("dexprior.json", lambda path: path.unlink(), "holds no prior checkpoint"),
+        ("denoiser/diffusion_pytorch_model.safetensors", _truncate, "not a complete prior"),
+        ("denoiser/diffusion_pytorch_model.safetensors", lambda path: path.unlink(), "not a complete prior"),
+        ("denoiser/diffusion_pytorch_model.safetensors", _lose_a_weight, "weights are missing: motion.head.weight"),
+        ("denoiser/config.json", lambda path: path.unlink(), "not a complete prior"),
+        ("motion_scheduler/scheduler_config.json", _truncate, "not a complete prior"),
+    ],
+)
+def test_a_damaged_checkpoint_is_one_error(checkpoint, file, damage, message):
+    damage(checkpoint / file)
+    with pytest.raises(ArtifactError, match=message):
+        load_prior(checkpoint)
+
+
+def test_a_pickle_is_never_loaded_in_place_of_the_weights(checkpoint):
+    """diffusers falls back to `.bin` files, which are pickles, unless it is told not to."""
+    weights = checkpoint / "denoiser" / "diffusion_pytorch_model.safetensors"
+    from safetensors.torch import load_file
+
+    torch.save(load_file(weights), weights.with_suffix(".bin"))
+    weights.unlink()
+    with pytest.raises(ArtifactError, match="not a complete prior"):
+        load_prior(checkpoint)
+
+
+def test_a_missing_folder_is_not_looked_for_on_the_internet(tmp_path, monkeypatch):
+    """A relative folder `a/denoiser` reads like the name of a model on a hub."""
+    import huggingface_hub.file_download as download
+
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "dexprior.json").write_text(json.dumps({"header": {"schema": "dexprior.prior/1"}}))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(download, "get_hf_file_metadata", lambda *a, **k: pytest.fail("asked the hub"))
+    with pytest.raises(ArtifactError, match="not a complete prior"):
+        load_prior("a")
