@@ -279,7 +279,13 @@ def _read_meta(path: Path) -> dict[str, Any]:
 
 
 def file_hash(path: str | Path) -> str:
-    """Sixteen hex digits of a file's SHA-256."""
+    """Sixteen hex digits of a file's SHA-256.
+
+    Raises:
+        ArtifactError: no such file.
+    """
+    if not Path(path).is_file():
+        raise ArtifactError(f"{path}: no such file; an earlier stage makes it, see `dexprior` for their order")
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
 
 

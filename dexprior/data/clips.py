@@ -176,7 +176,8 @@ def write_clip(path: str | Path, frames: Frames, fps: float, *, crf: int = 20) -
         with av.open(str(temporary), mode="w", format="mp4", options={"movflags": "faststart"}) as container:
             stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1001))
             stream.height, stream.width, stream.pix_fmt = frames.shape[1], frames.shape[2], "yuv420p"
-            stream.options = {"crf": str(crf), "preset": "veryfast", "threads": "1"}
+            # x264's macroblock tree gives other bytes from run to run: the same frames must give the same file
+            stream.options = {"crf": str(crf), "preset": "veryfast", "threads": "1", "x264-params": "mbtree=0"}
             for frame in frames:
                 picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
                 container.mux(stream.encode(picture))

@@ -6,12 +6,14 @@ finished stage is skipped on a rerun, an interrupted one goes on.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+from accelerate import PartialState
 from jaxtyping import Float
 
 from dexprior.artifacts import RunFolder, file_hash, load_all, save
@@ -122,6 +124,8 @@ def stage_prior(config: PriorConfig, demonstrations: Path, folder: Path, *, seed
     def work() -> dict[str, Any]:
         train, held_out = _split(demonstrations, config.size, config.holdout)
         denoiser = train_prior(train, config, folder, seed=seed)
+        if not PartialState().is_main_process:
+            sys.exit(0)  # one rank evaluates and records
         save_prior(denoiser, folder / "checkpoint", seed=seed, fps=train.fps, extra={})
         pipeline, _ = load_prior(folder / "checkpoint")
         few = held_out[:24]

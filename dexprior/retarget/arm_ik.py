@@ -30,7 +30,7 @@ def _arm() -> tuple[mujoco.MjModel, str]:
 def solve_arm(
     t: Float[np.ndarray, " time"], tool: Float[np.ndarray, "time 7"], opening: Float[np.ndarray, " time"]
 ) -> JointTrajectory:
-    """Joint positions that reach each tool pose, each frame started from the last.
+    """Joint positions that reach each tool pose, each frame started from the last that was reached.
 
     A frame is feasible when the tool lands within 3 mm. The gripper's joints carry half the commanded opening each,
     clipped to what they can reach.
@@ -56,16 +56,22 @@ def solve_arm(
     dt = 0.05
     rows: list[np.ndarray] = []
     reached: list[Any] = []
-    for k, pose in enumerate(tool):
+    known, patient = q, True
+    for pose in tool:
         target = mink.SE3(wxyz_xyz=np.concatenate([pose[3:], pose[:3]]))
         task.set_target(target)
-        for _ in range(40 if k == 0 else _ITERATIONS):
+        for _ in range(40 if patient else _ITERATIONS):
             velocity = mink.solve_ik(configuration, [task, posture], dt, "daqp", limits=limits)
             configuration.integrate_inplace(velocity, dt)
             if np.linalg.norm(task.compute_error(configuration)[:3]) < 2e-4:
                 break
         rows.append(configuration.q.copy())
         reached.append(configuration.get_transform_frame_to_world("tcp", "site").wxyz_xyz)
+        patient = bool(np.linalg.norm(reached[-1][4:] - pose[:3]) >= _POSITION_TOLERANCE)
+        if patient:  # a pose out of reach leaves the arm in a corner from which it may not come back
+            configuration.update(known)
+        else:
+            known = rows[-1]
     q_all = np.stack(rows)
     q_all[:, pads] = np.clip(opening, 0.0, MAX_OPENING)[:, None] / 2
     poses = np.stack(reached)[:, [4, 5, 6, 0, 1, 2, 3]]

@@ -70,7 +70,7 @@ class Page:
 
     def write(self, path: Path) -> Path:
         """Write the page."""
-        body = "".join(self._parts).removeprefix("</section>") + "</section>"
+        body = "".join(["<section>", *self._parts, "</section>"]).removeprefix("<section></section>")
         text = (
             f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>"
             f"<title>{html.escape(self.title)}</title><style>{_STYLE}</style><main><h1>{html.escape(self.title)}</h1>"

@@ -13,6 +13,4 @@ from dexprior.worlds.insertion import InsertionConfig, sample_scenes
 def conditions():
     """Conditions of four scenes, for frames of 32 px."""
     scenes = sample_scenes(np.random.default_rng(0), 4)
-    return [
-        scene_condition(InsertionConfig(), {k: v[i] for k, v in scenes.items()}, seed=i, size=32) for i in range(4)
-    ]
+    return [scene_condition(InsertionConfig(), {k: v[i] for k, v in scenes.items()}, seed=i, size=32) for i in range(4)]

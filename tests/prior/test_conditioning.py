@@ -48,9 +48,7 @@ def test_the_path_runs_from_the_start_to_the_target(conditions):
 
 
 def test_an_untouched_target_leaves_the_object_where_it_lies(conditions):
-    open_hand = replace(
-        conditions[0].target, touching=np.zeros(5, dtype=bool), points=np.zeros((5, 3))
-    )
+    open_hand = replace(conditions[0].target, touching=np.zeros(5, dtype=bool), points=np.zeros((5, 3)))
     path = straight_path(condition_tensors([replace(conditions[0], target=open_hand)]), 5)[0, :, 54:]
     np.testing.assert_allclose(path, path[:1].expand_as(path))
 

@@ -57,9 +57,7 @@ def inputs(conditions):
 @torch.no_grad()
 def _both(model, x, rows=slice(None)):
     condition = {k: v[rows] for k, v in x["condition"].items()}
-    motion = model.denoise_motion(
-        x["motion"][rows], x["sigma"][rows], x["low"][rows], 1 - x["sigma"][rows], condition
-    )
+    motion = model.denoise_motion(x["motion"][rows], x["sigma"][rows], x["low"][rows], 1 - x["sigma"][rows], condition)
     return motion, model.denoise_video(x["video"][rows], x["sigma"][rows], x["motion"][rows], condition)
 
 

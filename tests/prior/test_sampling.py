@@ -101,9 +101,7 @@ def test_a_perfect_denoiser_is_sampled_exactly(pipeline, conditions, monkeypatch
     monkeypatch.setattr(net, "denoise_motion", lambda noisy, *rest: clean.expand_as(noisy))
     monkeypatch.setattr(net, "denoise_video", lambda noisy, *rest: torch.full_like(noisy, 0.5))
     for motion_steps, video_steps, overlap in ((1, 1, 0), (4, 2, 1), (3, 3, 3), (12, 3, 0)):
-        sample = pipeline(
-            conditions[:1], motion_steps=motion_steps, video_steps=video_steps, overlap=overlap
-        )[0]
+        sample = pipeline(conditions[:1], motion_steps=motion_steps, video_steps=video_steps, overlap=overlap)[0]
         wanted = np.broadcast_to(net.motion_mean[:3].numpy(), (6, 3))
         np.testing.assert_allclose(sample.hand.wrist_pose[:, :3], wanted, atol=1e-5)
         assert (sample.frames == 191).all()

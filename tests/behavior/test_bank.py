@@ -1,0 +1,224 @@
+"""The behavioral prior is a distribution, and its mean follows its trajectories."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dexprior.artifacts import read_tensors, write_tensors
+from dexprior.behavior import BehaviorConfig, BehaviorPrior
+from dexprior.errors import ArtifactError, BadInput
+from dexprior.geometry.rotations import quat_from_axis_angle, quat_multiply, rotation_angle
+from dexprior.types import JointTrajectory
+
+DT, SCALE, MAX_OPENING = 0.04, np.array([0.5, 0.5, 0.5, 2.0, 2.0, 2.0]), 0.08
+FRAMES = 48
+
+
+def _trajectory(shift=0.0, infeasible=0) -> JointTrajectory:
+    """An arc over the table with a slow turn of the tool, in two seconds."""
+    t = np.arange(FRAMES) / 24
+    u = t / t[-1]
+    position = np.stack([0.4 + 0.1 * u + shift, 0.2 * u - 0.1, 0.05 + 0.4 * u * (1 - u)], axis=1)
+    turn = quat_from_axis_angle(np.stack([0 * u, 0 * u, 0.8 * u], axis=1))
+    quat = quat_multiply(turn, np.broadcast_to([0.0, 1.0, 0.0, 0.0], (FRAMES, 4)))
+    feasible = np.arange(FRAMES) >= infeasible
+    return JointTrajectory(
+        robot="arm7+parallel", model_hash="0", names=("a",), t=t, q=np.zeros((FRAMES, 1)),
+        ee_pose=np.concatenate([position, quat], axis=1), feasible=feasible,
+    )  # fmt: skip
+
+
+def _opening() -> np.ndarray:
+    return np.where(np.arange(FRAMES) < 24, 0.08, 0.03)
+
+
+def _build(trajectories, **config):
+    openings = [[_opening() for _ in row] for row in trajectories]
+    return BehaviorPrior.build(
+        trajectories, openings, BehaviorConfig(**config), scale=SCALE, max_opening=MAX_OPENING, dt=DT, panel_hash="p"
+    )
+
+
+@pytest.fixture(scope="module")
+def one():
+    """One scene with one trajectory: a single Gaussian."""
+    return _build([[_trajectory()]])[0]
+
+
+@pytest.fixture(scope="module")
+def two():
+    """One scene with two trajectories, 3 cm apart."""
+    return _build([[_trajectory(), _trajectory(0.03)]])[0]
+
+
+def _at(prior, step=20, n=1, sample=0):
+    return np.repeat(prior.tool[:1, sample, step], n, axis=0), np.full(n, step * DT), np.zeros(n, dtype=int)
+
+
+# --- a distribution -----------------------------------------------------------------------------------------------
+
+
+def test_the_log_density_of_its_own_samples_is_minus_the_entropy(one):
+    n = 20_000
+    where = _at(one, n=n)
+    log_p = one.log_prob(one.sample(np.random.default_rng(0), *where), *where)
+    entropy = 0.5 * np.log(2 * np.pi * np.e * one.std**2).sum()
+    assert log_p.mean() == pytest.approx(-entropy, abs=4 * log_p.std() / np.sqrt(n))
+
+
+def test_the_mixture_integrates_to_one(two):
+    """Importance sampling from a wider Gaussian at a tool between the two trajectories."""
+    n = 40_000
+    tcp, t, scene = _at(two, n=n)
+    tcp = tcp + np.array([0.015, 0, 0, 0, 0, 0, 0])
+    mean, log_weight = two.components(tcp[:1], t[:1], scene[:1])
+    assert np.exp(log_weight[0]).min() > 0.3  # a real mixture
+    middle, wide = mean[0].mean(axis=0), 2.0 * two.std + np.abs(mean[0, 0] - mean[0, 1])
+    z = np.random.default_rng(0).normal(size=(n, 7))
+    log_q = (-0.5 * z**2 - np.log(wide) - 0.5 * np.log(2 * np.pi)).sum(1)
+    ratio = np.exp(two.log_prob(middle + wide * z, tcp, t, scene) - log_q)
+    assert ratio.mean() == pytest.approx(1.0, abs=4 * ratio.std() / np.sqrt(n))
+
+
+def test_samples_gather_around_the_mean_with_the_spread(one):
+    where = _at(one, n=20_000)
+    actions = one.sample(np.random.default_rng(1), *where)
+    mean = one.components(*where)[0][0, 0]
+    np.testing.assert_allclose(actions.mean(axis=0), mean, atol=4 * one.std.max() / np.sqrt(20_000))
+    np.testing.assert_allclose(actions.std(axis=0), one.std, rtol=0.03)
+
+
+def test_both_components_are_drawn_as_often_as_they_weigh(two):
+    n = 20_000
+    tcp, t, scene = _at(two, n=n)
+    tcp = tcp + np.array([0.010, 0, 0, 0, 0, 0, 0])  # 10 mm from one, 20 mm from the other
+    mean, log_weight = two.components(tcp, t, scene)
+    actions = two.sample(np.random.default_rng(2), tcp, t, scene)
+    share = np.exp(log_weight[0, 0])
+    expected = share * mean[0, 0] + (1 - share) * mean[0, 1]
+    np.testing.assert_allclose(actions.mean(axis=0), expected, atol=0.01)
+
+
+def test_the_nearest_trajectory_weighs_most(two):
+    for sample in (0, 1):
+        _, log_weight = two.components(*_at(two, sample=sample))
+        assert log_weight[0].argmax() == sample
+        np.testing.assert_allclose(np.exp(log_weight).sum(axis=1), 1.0)
+    far = _at(two)[0] + np.array([100.0, 0, 0, 0, 0, 0, 0])
+    assert np.isfinite(two.log_prob(np.zeros((1, 7)), far, *_at(two)[1:])).all()
+
+
+def test_log_prob_of_one_component_is_the_gaussians(one):
+    from scipy.stats import multivariate_normal
+
+    where = _at(one)
+    mean = one.components(*where)[0][0, 0]
+    action = mean + 0.3
+    expected = multivariate_normal(mean, np.diag(one.std**2)).logpdf(action)
+    assert one.log_prob(action[None], *where)[0] == pytest.approx(expected)
+
+
+# --- a controller -------------------------------------------------------------------------------------------------
+
+
+def _integrate(prior, start, steps=70):
+    """A tool that moves exactly as told: poses before each step."""
+    tcp, poses = start.copy(), [start.copy()]
+    for k in range(steps):
+        mean, _ = prior.components(tcp[None], np.array([k * DT]), np.array([0]))
+        twist = mean[0, 0, :6] * SCALE
+        turn = quat_multiply(quat_from_axis_angle(twist[3:] * DT), tcp[3:])
+        tcp = np.concatenate([tcp[:3] + DT * twist[:3], turn])
+        poses.append(tcp.copy())
+    return np.array(poses)
+
+
+def test_following_the_mean_stays_on_the_trajectory(one):
+    path = one.tool[0, 0]
+    poses = _integrate(one, path[0])
+    error = np.linalg.norm(poses[:70, :3] - path[:70, :3], axis=1)
+    assert error.max() < 0.002
+    assert rotation_angle(poses[:70, 3:], path[:70, 3:]).max() < np.deg2rad(5)
+
+
+def test_a_tool_that_was_pushed_aside_comes_back(one):
+    path = one.tool[0, 0]
+    start = path[0] + np.array([0.03, -0.02, 0.04, 0, 0, 0, 0])
+    error = np.linalg.norm(_integrate(one, start)[:70, :3] - path[:70, :3], axis=1)
+    assert error[0] > 0.05
+    assert error[40:].max() < 0.002
+
+
+def test_after_its_end_the_trajectory_is_held(one):
+    poses = _integrate(one, one.tool[0, 0, 0], steps=120)
+    np.testing.assert_allclose(poses[-1, :3], _trajectory().ee_pose[-1, :3], atol=1e-3)
+    assert np.linalg.norm(np.diff(poses[-20:, :3], axis=0), axis=1).max() < 1e-3
+
+
+def test_actions_are_normalised(one):
+    far = _at(one)[0] + np.array([5.0, 0, 0, 0, 0, 0, 0])
+    mean, _ = one.components(far, *_at(one)[1:])
+    assert np.abs(mean).max() <= 1.0
+    assert mean[0, 0, 0] == -1.0
+
+
+def test_the_opening_is_the_one_that_was_commanded(one):
+    for step, wanted in ((5, 0.08), (40, 0.03)):
+        action = one.components(*_at(one, step))[0][0, 0, 6]
+        assert (action + 1) / 2 * MAX_OPENING == pytest.approx(wanted)
+
+
+# --- building, saving ---------------------------------------------------------------------------------------------
+
+
+def test_infeasible_trajectories_are_left_out():
+    good, bad = _trajectory(), _trajectory(0.05, infeasible=20)
+    prior, counts = _build([[good, bad], [good, good]])
+    assert counts == {"scenes": 2, "samples": 4, "infeasible": 1}
+    np.testing.assert_array_equal(prior.tool[0, 0], prior.tool[0, 1])  # the good one takes its place
+    np.testing.assert_array_equal(prior.tool[0], prior.tool[1])
+    nearly = _trajectory(0.05, infeasible=4)  # 8 % of the frames: within what is allowed
+    assert _build([[good, nearly]])[1]["infeasible"] == 0
+    assert _build([[good, nearly]], max_infeasible=0.0)[1]["infeasible"] == 1
+
+
+@pytest.mark.parametrize("trajectories", [[[_trajectory()], [_trajectory()] * 2], [[]], []])
+def test_scenes_need_as_many_samples(trajectories):
+    with pytest.raises(BadInput, match="same number of trajectories"):
+        _build(trajectories)
+
+
+def test_a_file_gives_the_same_prior(two, tmp_path):
+    loaded = BehaviorPrior.load(two.save(tmp_path / "behavior.safetensors"))
+    assert (loaded.config, loaded.panel_hash, loaded.dt) == (two.config, two.panel_hash, two.dt)
+    where = _at(two)
+    for a, b in zip(two.components(*where), loaded.components(*where)):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_foreign_and_tampered_files_are_refused(two, tmp_path):
+    with pytest.raises(ArtifactError, match="no such file"):
+        BehaviorPrior.load(tmp_path / "none.safetensors")
+    path = two.save(tmp_path / "behavior.safetensors")
+    tensors, meta = read_tensors(path)
+    write_tensors(tmp_path / "other", tensors, meta | {"config": meta["config"] | {"gain": 7.0}})
+    with pytest.raises(ArtifactError, match="does not fit its header"):
+        BehaviorPrior.load(tmp_path / "other")
+    write_tensors(tmp_path / "old", tensors, meta | {"header": meta["header"] | {"schema": "dexprior.behavior/0"}})
+    with pytest.raises(ArtifactError, match=r"no behavioral prior of schema 'dexprior.behavior/1'"):
+        BehaviorPrior.load(tmp_path / "old")
+    path.write_bytes(path.read_bytes()[:-50])
+    with pytest.raises(ArtifactError, match="truncated"):
+        BehaviorPrior.load(path)
+
+
+def test_scenes_do_not_mix():
+    prior, _ = _build([[_trajectory()], [_trajectory(0.2)]])
+    tcp, t, _ = _at(prior, n=2)
+    mean, _ = prior.components(tcp, t, np.array([0, 1]))
+    alone = replace(prior, tool=prior.tool[1:], opening=prior.opening[1:])
+    np.testing.assert_array_equal(mean[1], alone.components(tcp[1:], t[1:], np.array([0]))[0][0])
+    assert np.abs(mean[0] - mean[1]).max() > 0.1

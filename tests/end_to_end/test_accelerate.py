@@ -1,0 +1,38 @@
+"""`accelerate launch scripts/train_prior.py` with two processes trains one model, and writes one checkpoint."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dexprior.artifacts import read_tensors
+from dexprior.data.demonstrations import DemonstrationConfig, generate
+from dexprior.prior.sampling import load_prior
+
+pytestmark = pytest.mark.slow
+
+
+def test_two_ranks_train_one_model(tmp_path):
+    generate(DemonstrationConfig(episodes=4, workers=1), tmp_path / "demonstrations", seed=0)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    script = Path(__file__).parents[2] / "scripts" / "train_prior.py"
+    tiny = (
+        "prior.steps=4 prior.batch=2 prior.video_clips=1 prior.width=32 prior.layers=1 prior.heads=2 prior.channels=10"
+    )
+    command = [
+        sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+        "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(port), str(script),
+        f"demonstrations={tmp_path / 'demonstrations'}", f"out={tmp_path / 'prior'}", *tiny.split(),
+    ]  # fmt: skip
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert read_tensors(tmp_path / "prior" / "state.safetensors")[1]["progress"]["step"] == 4
+    load_prior(tmp_path / "prior" / "checkpoint")

@@ -1,0 +1,103 @@
+"""The whole line at smoke size: it ends on a report, survives SIGKILL in every stage, and repeats itself exactly."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dexprior.pipeline.demo import STAGES
+
+pytestmark = pytest.mark.slow
+COMMAND = [sys.executable, "-m", "dexprior", "demo", "preset=smoke", "out=run", "threads=1"]
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory) -> Path:
+    """A folder with an uninterrupted smoke run below `run`."""
+    folder = tmp_path_factory.mktemp("demo")
+    started = time.monotonic()
+    done = subprocess.run(COMMAND, cwd=folder, env=_environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    (folder / "seconds").write_text(str(time.monotonic() - started))
+    return folder
+
+
+def test_it_ends_on_a_self_contained_report(finished):
+    page = (finished / "run" / "report.html").read_text()
+    assert not re.findall(r"""(?:src|href)=['"](?!data:)""", page)
+    assert page.count("data:video/mp4") >= 4
+    assert page.count("data:image/png") >= 4
+    for word in ("goal", "Transfer ledger", "Collision model", "hardware", "without prior"):
+        assert word in page
+
+
+def test_every_stage_left_a_readable_record(finished):
+    for name in STAGES:
+        record = json.loads((finished / "run" / name / "run.json").read_text())
+        assert record["config"]
+        assert record["versions"]["mujoco"]
+        assert json.loads((finished / "run" / name / "done.json").read_text())["result"]
+
+
+def test_all_four_backends_ran_the_policy(finished):
+    result = json.loads((finished / "run" / "11-backends" / "done.json").read_text())["result"]
+    assert set(result) == {"mujoco", "hybrid", "reality", "hardware"}
+
+
+def test_running_it_again_redoes_no_stage(finished):
+    before = {name: (finished / "run" / name / "done.json").stat().st_mtime_ns for name in STAGES}
+    done = subprocess.run(COMMAND, cwd=finished, env=_environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stderr.count("already done") == len(STAGES)
+    assert before == {name: (finished / "run" / name / "done.json").stat().st_mtime_ns for name in STAGES}
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_killed_in_a_stage_it_finishes_and_equals_the_uninterrupted_run(stage, finished, tmp_path):
+    """Everything before the stage is taken over as finished; the run is killed while the stage works."""
+    position = STAGES.index(stage)
+    (tmp_path / "run").mkdir()
+    for name in STAGES[:position]:
+        shutil.copytree(finished / "run" / name, tmp_path / "run" / name)
+    kept = {name: (tmp_path / "run" / name / "done.json").stat().st_mtime_ns for name in STAGES[:position]}
+    process = subprocess.Popen(
+        COMMAND,
+        cwd=tmp_path,
+        env=_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    folder = tmp_path / "run" / stage
+    deadline = time.monotonic() + 120
+    while not (folder / "run.json").exists():
+        assert process.poll() is None, "the run ended before its stage began"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(0.4)  # into the stage's work
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    done = subprocess.run(COMMAND, cwd=tmp_path, env=_environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    for name, stamp in kept.items():
+        assert (tmp_path / "run" / name / "done.json").stat().st_mtime_ns == stamp, f"{name} was done again"
+    if stage == "11-backends":  # processes with clocks of their own: outcomes, not bits
+        return
+    for name in STAGES[position:-1]:
+        mine, theirs = (
+            json.loads((root / "run" / name / "done.json").read_text())["result"] for root in (tmp_path, finished)
+        )
+        assert mine == theirs, f"{name} differs from the uninterrupted run"
