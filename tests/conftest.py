@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dexprior  # noqa: F401, I001  # before MuJoCo: chooses the off-screen OpenGL platform
-
 import dataclasses
 import os
 import pickle
@@ -15,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import dexprior  # noqa: F401  # before MuJoCo: chooses the off-screen OpenGL platform
 import dexprior.types as types
 
 

@@ -7,7 +7,7 @@ Own code, because the prior's KL, the privileged critic and bit-exact resuming d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -62,6 +62,8 @@ class PpoConfig:
     """...and at the end; geometric in between."""
     actor: ActorConfig = ActorConfig()
     """Networks."""
+    plain_log_std: float = -0.7
+    """Initial log standard deviation without a prior: then exploration must find the task by itself."""
 
 
 @dataclass
@@ -97,7 +99,8 @@ def train_ppo(
     if prior is not None and prior.panel_hash != panel.hash:
         raise BadInput(f"the behavioral prior was built for panel {prior.panel_hash}, this one is {panel.hash}")
     torch.manual_seed(seed)
-    actor, critic = Actor(config.actor), Critic(config.actor)
+    networks = config.actor if prior is not None else replace(config.actor, log_std=config.plain_log_std)
+    actor, critic = Actor(networks), Critic(networks)
     optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=config.learning_rate, eps=1e-5)
     state = folder / "state.safetensors"
     done, curve = 0, []

@@ -27,7 +27,8 @@ def test_two_ranks_train_one_model(tmp_path):
         "prior.steps=4 prior.batch=2 prior.video_clips=1 prior.width=32 prior.layers=1 prior.heads=2 prior.channels=10"
     )
     command = [
-        sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", "--num_machines", "1",
+        sys.executable, "-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", "2",
+        "--num_machines", "1",
         "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", str(port), str(script),
         f"demonstrations={tmp_path / 'demonstrations'}", f"out={tmp_path / 'prior'}", *tiny.split(),
     ]  # fmt: skip

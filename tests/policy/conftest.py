@@ -29,7 +29,7 @@ def bank(panel) -> BehaviorPrior:
     tool = np.empty((len(panel), 1, HORIZON, 7))
     tool[..., 3:] = [0.0, 1.0, 0.0, 0.0]
     for i, instance in enumerate(panel):
-        nut = np.array(instance.nut) + [0.0, 0.0, 0.012]
+        nut = np.array(instance.nut) + np.array([0.0, 0.0, 0.012])
         tool[i, 0, :, :3] = (1 - down)[:, None] * home + down[:, None] * nut + up[:, None] * [0.0, 0.0, 0.08]
     opening = np.broadcast_to(np.where(k < 30, 0.08, 0.02), (len(panel), 1, HORIZON)).copy()
     return BehaviorPrior(BehaviorConfig(), MAX_TWIST, MAX_OPENING, CONTROL_DT, tool, opening, panel.hash)

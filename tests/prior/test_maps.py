@@ -53,7 +53,7 @@ def test_projection_is_that_of_the_geometry(scene):
 def test_maps_are_shares_of_the_right_shape(scene):
     maps = _maps(scene)
     assert maps.shape == (3, MAP_CHANNELS, SIZE, SIZE)
-    assert 0 <= maps.min()
+    assert maps.min() >= 0
     assert maps.max() <= 1
 
 
@@ -91,7 +91,7 @@ def test_the_objects_points_move_with_it_and_the_rest_stays(scene):
     assert torch.equal(maps[0], _maps(scene)[0])  # the cloud shows the first frame
     assert torch.equal(maps[1, 9], maps[0, 9])
     camera = resized_camera(camera, SIZE)
-    cloud = given["cloud"][0, :NUT_POINTS, :3].numpy() + [0.0, 0.08, 0.05]
+    cloud = given["cloud"][0, :NUT_POINTS, :3].numpy() + np.array([0.0, 0.08, 0.05])
     pixels = project_pixels(camera.K, camera.T_base_cam, cloud)
     weights = maps[1, 8].numpy()
     grid = np.stack(np.meshgrid(np.arange(SIZE) + 0.5, np.arange(SIZE) + 0.5), -1)

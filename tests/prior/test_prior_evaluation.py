@@ -38,7 +38,7 @@ def _clip(stack, k) -> VideoSample:
 
 def _without_hand(clip: VideoSample) -> VideoSample:
     """The object still travels, and the hand waits a hand's breadth above where it started."""
-    joints = np.broadcast_to(clip.hand.joints[:1] + [0.0, 0.0, 0.2], clip.hand.joints.shape)
+    joints = np.broadcast_to(clip.hand.joints[:1] + np.array([0.0, 0.0, 0.2]), clip.hand.joints.shape)
     return replace(clip, hand=replace(clip.hand, joints=joints, contact=np.zeros_like(clip.hand.contact)))
 
 
