@@ -12,9 +12,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 import dexprior  # noqa: F401  # before MuJoCo: chooses the off-screen OpenGL platform
 import dexprior.types as types
+
+settings.register_profile("dexprior", deadline=None, derandomize=True)  # a busy machine is no failure
+settings.load_profile("dexprior")
 
 
 def _pose(n: int, rng: np.random.Generator) -> np.ndarray:

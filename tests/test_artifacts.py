@@ -82,8 +82,10 @@ def test_lists_come_back_in_order(example_makers, same, tmp_path):
 @given(
     st.recursive(
         st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=5),
-        lambda inner: st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(max_size=5) | st.sampled_from(["fields", "t", "header"]), inner, max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.text(max_size=5) | st.sampled_from(["fields", "t", "header"]), inner, max_size=3)
+        ),
         max_leaves=8,
     )
 )
@@ -127,9 +129,7 @@ def test_a_file_with_wrong_values_is_refused_by_its_type(examples, tmp_path):
 
 
 def test_header_says_where_a_file_comes_from(examples, tmp_path):
-    path = save(
-        examples[types.Camera], tmp_path / "c", producer="data", seed=7, config=Stage(), parents=("abc", "def")
-    )
+    path = save(examples[types.Camera], tmp_path / "c", producer="data", seed=7, config=Stage(), parents=("abc", "def"))
     header = read_header(path)
     assert (header.schema, header.producer, header.seed) == ("dexprior.camera/1", "data", 7)
     assert header.parents == ("abc", "def")
@@ -141,7 +141,7 @@ def test_header_says_where_a_file_comes_from(examples, tmp_path):
 
 
 def test_missing_file(tmp_path):
-    with pytest.raises(ArtifactError, match="nothing.here: no such file"):
+    with pytest.raises(ArtifactError, match=r"nothing.here: no such file"):
         load(tmp_path / "nothing.here", types.Camera)
 
 
@@ -196,7 +196,7 @@ def test_another_version_of_the_schema(examples, tmp_path):
     tensors, meta = read_tensors(path)
     meta["header"]["schema"] = "dexprior.camera/0"
     write_tensors(path, tensors, meta)
-    with pytest.raises(ArtifactError, match="written with schema 'dexprior.camera/0'.*make the file again"):
+    with pytest.raises(ArtifactError, match=r"written with schema 'dexprior.camera/0'.*make the file again"):
         load(path, types.Camera)
 
 
@@ -205,7 +205,7 @@ def test_an_unknown_type_inside_a_file(examples, tmp_path):
     tensors, meta = read_tensors(path)
     meta["tree"][0]["fields"]["camera"]["$type"] = "dexprior.lens/1"
     write_tensors(path, tensors, meta)
-    with pytest.raises(ArtifactError, match="unknown type 'dexprior.lens/1'"):
+    with pytest.raises(ArtifactError, match=r"unknown type 'dexprior.lens/1'"):
         load(path, types.VideoSample)
 
 
@@ -327,9 +327,7 @@ def test_a_resumed_training_equals_the_uninterrupted_one(make, tmp_path):
         for parameter in second.parameters():
             parameter.zero_()
     optimizer = make(second.parameters())
-    progress, arrays = load_training_state(
-        path, modules={"net": second}, optimizers={"net": optimizer}, config=Stage()
-    )
+    progress, arrays = load_training_state(path, modules={"net": second}, optimizers={"net": optimizer}, config=Stage())
     assert progress == {"step": 4}
     np.testing.assert_array_equal(arrays["world"], np.arange(3.0))
     train(second, optimizer, progress["step"], 9)
@@ -341,7 +339,7 @@ def test_a_training_state_of_another_configuration_is_refused(tmp_path):
     module = network()
     parts = {"modules": {"net": module}, "optimizers": {"net": torch.optim.Adam(module.parameters())}}
     path = save_training_state(tmp_path / "state", **parts, progress={}, config=Stage())
-    with pytest.raises(ArtifactError, match="was written under configuration .*resume with the same configuration"):
+    with pytest.raises(ArtifactError, match=r"was written under configuration .*resume with the same configuration"):
         load_training_state(path, **parts, config=Stage(steps=4))
 
 
@@ -385,7 +383,7 @@ def test_a_folder_can_be_read_afterwards(tmp_path):
 )
 def test_a_folder_of_another_run_is_refused(other, tmp_path):
     RunFolder(tmp_path / "run", "stage", Stage(), 0).open().finish({})
-    with pytest.raises(ArtifactError, match="belongs to .*give another output folder"):
+    with pytest.raises(ArtifactError, match=r"belongs to .*give another output folder"):
         RunFolder(tmp_path / "run", "stage", *other).open()
 
 

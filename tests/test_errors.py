@@ -36,11 +36,11 @@ def test_unknown_name_lists_the_table_and_guesses():
 
 
 def test_unknown_name_far_from_everything_does_not_guess():
-    assert str(UnknownName("robot", "zzz", ["arm7"])) == "unknown robot 'zzz' Known: arm7"
+    assert str(UnknownName("robot", "zzz", ["arm7"])) == "unknown robot 'zzz'. Known: arm7"
 
 
 def test_unknown_name_of_an_empty_table():
-    assert str(UnknownName("pair", "x", [])) == "unknown pair 'x' Known: none"
+    assert str(UnknownName("pair", "x", [])) == "unknown pair 'x'. Known: none"
 
 
 @pytest.mark.parametrize("name", errors.__all__)

@@ -29,7 +29,7 @@ def test_message_names_package_purpose_and_install_line(absent):
 
 
 def test_a_purpose_of_the_callers_comes_first(absent):
-    with pytest.raises(MissingExtra, match="^the viewer of traces needs the package 'viser'"):
+    with pytest.raises(MissingExtra, match=r"^the viewer of traces needs the package 'viser'"):
         extras.require("viser", purpose="the viewer of traces")
 
 
@@ -53,7 +53,7 @@ def test_present_packages_are_imported():
 
 @pytest.mark.parametrize("ask", [extras.available, extras.require])
 def test_only_known_packages_may_be_asked_for(ask):
-    with pytest.raises(UnknownName, match="'numpy'.*Known: smplx"):
+    with pytest.raises(UnknownName, match=r"'numpy'.*Known: smplx"):
         ask("numpy")
 
 

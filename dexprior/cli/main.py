@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import os
 import sys
 import typing
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ VERBS: dict[str, str] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status (0 done, 1 a named error, 2 wrong usage, 130 interrupted)."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait starve a shared machine
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help", "help"):
         print(_overview())

@@ -20,9 +20,9 @@ MODULES = sorted(m.name for m in pkgutil.walk_packages(dexprior.__path__, "dexpr
 PACKAGES = sorted(m.name for m in pkgutil.iter_modules(dexprior.__path__, "dexprior.") if m.name != "dexprior.__main__")
 
 
-def python(code: str) -> subprocess.CompletedProcess[str]:
+def python(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"},
+        [sys.executable, "-c", code, *arguments], cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"},
         capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
 
@@ -69,27 +69,24 @@ def test_what_is_defined_in_public_is_exported_or_said_to_be_private(module):
 
 
 IMPORT_ALONE = """
-import importlib, os, sys
-for name in sys.argv[1:]:
-    child = os.fork()
-    if child == 0:
-        try:
-            importlib.import_module(name)
-        except BaseException as error:
-            print(f"{name}: {error!r}", flush=True)
-        os._exit(0)
-    os.waitpid(child, 0)
+import importlib, sys
+names = sys.argv[1:]
+for name in names:  # third-party packages stay loaded from here on
+    importlib.import_module(name)
+for name in names:
+    for ours in [m for m in sys.modules if m.partition(".")[0] == "dexprior"]:
+        del sys.modules[ours]
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        print(f"{name}: {error!r}")
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="imports each module in a fork")
-def test_every_module_imports_alone():
-    """In any order: each in a fresh process in which only third-party packages were loaded before."""
-    warm = "import numpy, scipy.stats, torch, pydantic, jaxtyping\n"
-    done = subprocess.run(
-        [sys.executable, "-c", warm + IMPORT_ALONE, *MODULES], cwd=ROOT, env=os.environ | {"OMP_NUM_THREADS": "1"},
-        capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+@pytest.mark.parametrize("modules", [PACKAGES, pytest.param(MODULES, marks=pytest.mark.slow)], ids=["packages", "all"])
+def test_every_module_can_be_imported_first(modules):
+    """Whichever of ours a program imports first: no import runs in a circle."""
+    done = python(IMPORT_ALONE, *modules)
     assert done.returncode == 0, done.stderr
     assert not done.stdout, done.stdout
 
@@ -112,7 +109,8 @@ def test_nothing_unpickles_or_evaluates():
                 found.append(f"{module}: torch.load")
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle" and getattr(node.value, "value", None):
                 found.append(f"{module}: allow_pickle")
-    assert not found
+    # MANO's own files are pickles: its reader allows a list of names, tests/hands/test_mano.py attacks it
+    assert found == ["dexprior.hands.mano: pickle"]
 
 
 def test_no_package_is_a_drawer():

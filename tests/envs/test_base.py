@@ -82,12 +82,13 @@ def test_commands_stay_within_what_the_robot_may_do(action):
     assert ((opening >= 0) & (opening <= MAX_OPENING)).all()
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_an_action_that_is_not_finite_is_refused(bad):
+def test_nan_is_passed_on_for_a_safety_gate_to_see():
     action = np.zeros((2, ACTION_SIZE))
-    action[1, 3] = bad
-    with pytest.raises(BadInput, match=r"actions hold 1 value\(s\) that are not finite"):
-        command_from_action(action)
+    action[1, 3] = np.nan
+    twist, opening = command_from_action(action)
+    assert np.isnan(twist[1, 3])
+    assert np.isfinite(twist[0]).all()
+    assert np.isfinite(opening).all()
 
 
 @pytest.mark.parametrize("shape", [(7,), (2, 6), (1, 2, 7)])
@@ -141,7 +142,7 @@ def test_a_critic_sees_the_nut_wherever_the_table_is():
 
 @pytest.mark.parametrize("ask", [privileged, lambda r: score(r, WORLD), lambda r: success(r, WORLD)])
 def test_without_a_tracker_there_is_no_verdict(ask):
-    with pytest.raises(BadInput, match="nothing tracks the nut in this world: .*; add a tracker"):
+    with pytest.raises(BadInput, match=r"nothing tracks the nut in this world: .*; add a tracker"):
         ask(reading(truth=False))
 
 

@@ -19,8 +19,8 @@ from dexprior.envs.hardware import (
     load_evidence,
 )
 from dexprior.envs.hardware.robot import LoopbackRobot
-from dexprior.envs.panel import Instance
-from dexprior.envs.sim import SimBackend
+from dexprior.envs.panel import Instance, Panel
+from dexprior.envs.sim import InsertionEnv, SimBackend
 from dexprior.envs.wire import command_to_plain
 from dexprior.errors import BadInput, ConnectionLost, SafetyStop
 from dexprior.types import Command
@@ -159,6 +159,14 @@ def test_without_a_tracker_there_is_no_truth(instance):
     assert backend.reset([instance]).truth is None
     assert backend.step(np.zeros((1, 6)), OPEN).truth is None
     backend.close()
+
+
+def test_nan_from_a_policy_stops_the_robot_through_the_environment(backend, instance):
+    env = InsertionEnv(backend, Panel("cell", OTHER_FAMILY, (instance,)))
+    env.reset()
+    with pytest.raises(SafetyStop, match="finite"):
+        env.step(np.full(7, math.nan))
+    assert backend.driver.read().status == "stopped"
 
 
 def test_nan_stops_the_robot_for_good(backend, instance):

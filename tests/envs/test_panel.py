@@ -69,7 +69,7 @@ def test_json_and_back(panel, tmp_path):
 def test_a_changed_task_is_noticed(tamper, panel):
     data = json.loads(json.dumps(panel.to_json()))
     tamper(data)
-    with pytest.raises(BadInput, match="panel 'training': stored hash .* but its instances hash to"):
+    with pytest.raises(BadInput, match=r"panel 'training': stored hash .* but its instances hash to"):
         Panel.from_json(data)
 
 
@@ -96,7 +96,7 @@ def test_subsets(panel):
 
 @pytest.mark.parametrize("i", [5, -1])
 def test_instances_that_are_not_there(i, panel):
-    with pytest.raises(UnknownName, match=f"unknown instance {i} Known: 0..4"):
+    with pytest.raises(UnknownName, match=f"unknown instance {i}\\. Known: 0..4"):
         panel.subset([i])
 
 

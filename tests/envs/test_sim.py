@@ -166,7 +166,10 @@ def test_noise_depends_on_seed_and_step_only(panel):
 
 def test_noise_has_the_size_that_the_instance_says(panel):
     base = panel.instances[0]
-    loud = [replace(base, seed=k, parameters={**base.parameters, "wrench_noise": 0.4, "cloud_noise": 0.002}) for k in range(40)]
+    loud = [
+        replace(base, seed=k, parameters={**base.parameters, "wrench_noise": 0.4, "cloud_noise": 0.002})
+        for k in range(40)
+    ]
     quiet = replace(base, parameters={**base.parameters, "wrench_noise": 0.0, "cloud_noise": 0.0})
     reading = backend(41).reset([*loud, quiet])
     wrench = reading.wrench[:40] - reading.wrench[40]

@@ -70,7 +70,9 @@ def test_scipy_agrees(q):
     theirs = Rotation.from_quat(q[[1, 2, 3, 0]])
     np.testing.assert_allclose(R.matrix_from_quat(q), theirs.as_matrix(), atol=1e-12)
     np.testing.assert_allclose(
-        R.quat_from_axis_angle(theirs.as_rotvec()) * np.sign(q @ R.quat_from_axis_angle(theirs.as_rotvec())), q, atol=1e-9
+        R.quat_from_axis_angle(theirs.as_rotvec()) * np.sign(q @ R.quat_from_axis_angle(theirs.as_rotvec())),
+        q,
+        atol=1e-9,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -50,6 +52,7 @@ def test_hysteresis_switches_no_more_often_than_a_threshold(signal):
     def switches(state):
         return np.count_nonzero(np.diff(state.astype(int)))
 
+    signal = np.concatenate([[0.0], signal])  # it starts free
     state = hysteresis(signal, on=0.8, off=0.4)
     assert switches(state) <= min(switches(signal >= 0.8), switches(signal >= 0.4))
 
@@ -75,4 +78,4 @@ def test_intervals_are_the_maximal_runs(touching):
         assert 0 <= start < stop <= len(touching)
         again[start:stop] = True
     np.testing.assert_array_equal(again, np.array(touching, dtype=bool))
-    assert all(a[1] < b[0] for a, b in zip(intervals, intervals[1:]))  # runs that touch would be one
+    assert all(a[1] < b[0] for a, b in itertools.pairwise(intervals))  # runs that touch would be one

@@ -32,9 +32,7 @@ def poses(draw):
 
 @given(poses(), poses(), poses())
 def test_group_axioms(a, b, c):
-    np.testing.assert_allclose(
-        pose_multiply(pose_multiply(a, b), c), pose_multiply(a, pose_multiply(b, c)), atol=1e-10
-    )
+    np.testing.assert_allclose(pose_multiply(pose_multiply(a, b), c), pose_multiply(a, pose_multiply(b, c)), atol=1e-10)
     np.testing.assert_allclose(pose_multiply(a, IDENTITY_POSE), a, atol=1e-12)
     np.testing.assert_allclose(pose_multiply(IDENTITY_POSE, a), a, atol=1e-12)
     np.testing.assert_allclose(pose_multiply(a, invert_pose(a)), IDENTITY_POSE, atol=1e-10)
@@ -81,7 +79,9 @@ def test_interpolation_in_between():
 
 
 def test_interpolation_of_one_pose_is_that_pose():
-    np.testing.assert_allclose(interpolate_poses(np.array([0.0, 5.0]), np.array([1.0]), IDENTITY_POSE[None]), [IDENTITY_POSE] * 2)
+    np.testing.assert_allclose(
+        interpolate_poses(np.array([0.0, 5.0]), np.array([1.0]), IDENTITY_POSE[None]), [IDENTITY_POSE] * 2
+    )
 
 
 def test_a_pinhole_by_hand():
@@ -100,7 +100,7 @@ def test_nothing_behind_the_camera_is_seen():
 @given(poses(), points)
 def test_moving_the_world_with_the_camera_changes_no_picture(pose, x):
     K = np.array([[100.0, 0, 32], [0, 100, 24], [0, 0, 1]])
-    x = x + [0.0, 0.0, 8.0]
+    x = x + np.array([0.0, 0.0, 8.0])
     moved = project(K, matrix_from_pose(pose), transform_points(pose, x))
     np.testing.assert_allclose(moved, project(K, np.eye(4), x), atol=1e-7)
 
@@ -111,7 +111,7 @@ def test_a_camera_looks_at_its_target_the_right_way_up():
     np.testing.assert_allclose(T[:3, :3] @ T[:3, :3].T, np.eye(3), atol=1e-12)
     np.testing.assert_allclose(np.linalg.det(T[:3, :3]), 1.0)
     K = np.array([[50.0, 0, 16], [0, 50, 16], [0, 0, 1]])
-    centre, above = project(K, T, np.stack([target, target + [0, 0, 0.05]]))
+    centre, above = project(K, T, np.stack([target, target + np.array([0, 0, 0.05])]))
     np.testing.assert_allclose(centre, [16, 16], atol=1e-9)
     assert above[1] < centre[1]  # rows count downwards
     assert above[0] == pytest.approx(centre[0])

@@ -33,7 +33,9 @@ def test_moving_the_wrist_moves_the_hand(position, turn, fingers):
     still = forward(IDENTITY_POSE, fingers)
     np.testing.assert_allclose(forward(pose, fingers), transform_points(pose, still), atol=1e-9)
     again = pose_multiply(pose, pose)
-    np.testing.assert_allclose(forward(again, fingers), transform_points(pose, transform_points(pose, still)), atol=1e-9)
+    np.testing.assert_allclose(
+        forward(again, fingers), transform_points(pose, transform_points(pose, still)), atol=1e-9
+    )
 
 
 @given(finger_poses)
@@ -58,7 +60,9 @@ def test_torch_agrees(position, turn, fingers):
 
 def test_torch_is_differentiable():
     rotations = torch.from_numpy(matrix_from_axis_angle(np.full((2, 15, 3), 0.1))).requires_grad_()
-    joints = forward_torch(torch.zeros(2, 3, dtype=torch.float64), torch.eye(3, dtype=torch.float64).expand(2, 3, 3), rotations)
+    joints = forward_torch(
+        torch.zeros(2, 3, dtype=torch.float64), torch.eye(3, dtype=torch.float64).expand(2, 3, 3), rotations
+    )
     joints[:, 8].sum().backward()
     moves = rotations.grad.abs().sum(dim=(0, 2, 3)) > 0
     assert moves.tolist() == [name.startswith("index") for name in MANO_JOINTS[1:]]

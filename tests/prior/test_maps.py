@@ -58,7 +58,7 @@ def test_maps_are_shares_of_the_right_shape(scene):
 
 
 def test_the_maximum_of_the_objects_map_lies_at_its_projected_centre(scene):
-    given, motion, camera = scene
+    _, motion, camera = scene
     camera = resized_camera(camera, SIZE)
     centre = project_pixels(camera.K, camera.T_base_cam, motion[0, 0, OBJECT].numpy())
     np.testing.assert_allclose(_peak(_maps(scene)[0, 7]), centre, atol=0.51)

@@ -87,7 +87,9 @@ def test_numbers_that_are_not_finite_are_refused(cls, name, bad, examples):
     array = np.array(getattr(examples[cls], name))
     array.flat[-1] = bad
     message = refused(examples[cls], **{name: array})
-    assert message.startswith(f"{cls.__name__}.{name} holds 1 value(s) that are not finite; the first is {bad} at index")
+    assert message.startswith(
+        f"{cls.__name__}.{name} holds 1 value(s) that are not finite; the first is {bad} at index"
+    )
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,14 @@ class SimBackend:
         return self._read()
 
     def step(self, twist: Float[np.ndarray, "n 6"], opening: Float[np.ndarray, " n"]) -> Reading:
-        """Advance all worlds by one control period."""
+        """Advance all worlds by one control period.
+
+        Raises:
+            BadInput: a command that is not finite.
+        """
+        bad = int((~np.isfinite(twist)).sum() + (~np.isfinite(opening)).sum())
+        if bad:
+            raise BadInput(f"commands hold {bad} value(s) that are not finite")
         self.worlds.step(twist, opening)
         self._steps += 1
         return self._read()
