@@ -142,6 +142,10 @@ class ParameterFamily:
                 left[name] = float(value)
             else:
                 _write(target, by_name[name], float(value))
+        if hasattr(target, "ngeom") and any(by_name[name].target.startswith("body/") for name in values):
+            import mujoco
+
+            mujoco.mj_setConst(target, mujoco.MjData(target))  # what MuJoCo derives from masses, e.g. dof_invweight0
         return left
 
     def to_json(self) -> dict[str, Any]:
