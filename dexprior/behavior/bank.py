@@ -1,6 +1,7 @@
 """A bank of retargeted robot trajectories for each scene, as a distribution over actions.
 
-In scene s at time t, trajectory k asks for the action that brings the tool to its next pose; the prior is the mixture
+In scene s at time t, trajectory k (followed `lead` seconds ahead of the clock) asks for the action that brings the tool
+to its next pose; the prior is the mixture
 
     p(a | x, t, s) = sum_k w_k(x, t) N(a; mean_k(x, t), diag(std^2)),   w_k ~ exp(-|x - x_k(t)|^2 / 2 h^2)
 """
@@ -16,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dexprior.artifacts import make_header, read_tensors, write_tensors
-from dexprior.config import Ge, Gt, config, config_hash, to_plain
+from dexprior.config import Ge, Gt, config, config_hash, to_plain, validate
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.geometry.rotations import axis_angle_from_quat, quat_conjugate, quat_multiply
 from dexprior.geometry.transforms import interpolate_poses
@@ -39,10 +40,12 @@ class BehaviorConfig:
     """Distance at which a trajectory's weight falls to 0.6 [m]."""
     gain: Annotated[float, Gt(0)] = 6.0
     """How fast deviations from a trajectory are corrected [1/s]."""
+    lead: Annotated[float, Ge(0)] = 0.04
+    """How far ahead of the clock trajectories are followed [s]: the arm lags behind its commands by about as much."""
     steps: Annotated[int, Ge(2)] = 75
     """Control periods that each trajectory is resampled to; its last pose is held."""
     max_infeasible: Annotated[float, Ge(0)] = 0.1
-    """Trajectories with a larger share of infeasible frames are left out."""
+    """Trajectories with a larger share of infeasible frames are left out where the scene has a better one."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +87,17 @@ class BehaviorPrior:
         sizes = {len(samples) for samples in trajectories}
         if len(sizes) != 1 or 0 in sizes:
             raise BadInput(f"every scene needs the same number of trajectories, at least one; got {sorted(sizes)}")
-        grid = dt * np.arange(1, config.steps + 1)
-        left_out = 0
+        grid = config.lead + dt * np.arange(config.steps)
+        left_out = hopeless = 0
         tool, opening = [], []
         for samples, commanded in zip(trajectories, openings):
             good = [k for k, s in enumerate(samples) if (~s.feasible).mean() <= config.max_infeasible]
-            left_out += len(samples) - len(good)
-            chosen = [good[k % len(good)] if good else k for k in range(len(samples))]
+            if good:
+                left_out += len(samples) - len(good)
+            else:  # every scene must have a trajectory: the one that fails least
+                hopeless += 1
+                good = [int(np.argmax([s.feasible.mean() for s in samples]))]
+            chosen = [good[k % len(good)] for k in range(len(samples))]
             tool.append([interpolate_poses(grid, samples[k].t, samples[k].ee_pose) for k in chosen])
             opening.append([np.interp(grid, samples[k].t, commanded[k]) for k in chosen])
         prior = cls(
@@ -103,7 +110,8 @@ class BehaviorPrior:
             panel_hash,
         )
         total = sum(len(s) for s in trajectories)
-        return prior, {"scenes": len(tool), "samples": total, "infeasible": left_out}
+        counts = {"scenes": len(tool), "samples": total, "infeasible": left_out, "scenes_without_feasible": hopeless}
+        return prior, counts
 
     def components(
         self, tcp: Float[np.ndarray, "n 7"], t: Float[np.ndarray, " n"], scene: Int[np.ndarray, " n"]
@@ -185,7 +193,7 @@ class BehaviorPrior:
             raise ArtifactError(
                 f"{path} is no behavioral prior of schema {SCHEMA!r}; make one: dexprior build-behavior"
             )
-        config = BehaviorConfig(**meta["config"])
+        config = validate(BehaviorConfig, meta["config"], where=str(path))
         if meta["header"]["config_hash"] != config_hash(config):
             raise ArtifactError(f"{path}: its configuration does not fit its header")
         return cls(

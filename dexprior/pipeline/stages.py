@@ -109,7 +109,7 @@ class EvaluationConfig:
     """Of the panel: apart from every training seed."""
     compared: Annotated[int, Ge(1)] = 8
     """Scenes whose traces the ledger compares."""
-    repeats: Annotated[int, Ge(3)] = 16
+    repeats: Annotated[int, Ge(8)] = 16
     """Simulated traces of each of them, over the assumed family."""
 
 

@@ -37,8 +37,8 @@ def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: 
             round="1",
             policy="PPO with behavioral prior",
             assumed=TRAINING_FAMILY,
-            sim=WorldResult("simulator", sim.success, sim.slip_rate, panel.hash),
-            real=WorldResult("other contact", real.success, real.slip_rate, panel.hash),
+            sim=WorldResult("simulator", sim.success, sim.slip_rate, sim.held, panel.hash),
+            real=WorldResult("other contact", real.success, real.slip_rate, real.held, panel.hash),
             divergences=tuple(_divergences(act, panel, config, i) for i in range(min(config.compared, len(panel)))),
             notes=(
                 "The other world is simulated as well, with contact parameters outside the assumed family and an "

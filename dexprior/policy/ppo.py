@@ -106,7 +106,7 @@ def train_ppo(
     done, curve = 0, []
     modules = {"actor": actor, "critic": critic}
     if state.exists():
-        progress, _ = load_training_state(state, modules=modules, optimizers={"adam": optimizer}, config=config)
+        progress, _ = load_training_state(state, modules=modules, optimizers={"adam": optimizer}, config=(config, seed))
         done, curve = progress["iteration"], progress["curve"]
     env = InsertionVectorEnv(SimBackend(config.worlds, family=panel.family), panel)
     name = "train policy" if prior is not None else "train policy without prior"
@@ -137,7 +137,7 @@ def train_ppo(
         )
         save_training_state(
             state, modules=modules, optimizers={"adam": optimizer}, progress={"iteration": done, "curve": curve},
-            config=config,
+            config=(config, seed),
         )  # fmt: skip
         bar.update(config.worlds * HORIZON)
         bar.set_postfix(success=f"{curve[-1]['success']:.2f}", reward=f"{curve[-1]['reward']:.2f}")

@@ -70,6 +70,7 @@ class PoseEstimator(nn.Module):
     wrist_mean: Tensor
     wrist_std: Tensor
     finger_mean: Tensor
+    intrinsics: Tensor
 
     def __init__(self, config: EstimatorConfig) -> None:
         super().__init__()
@@ -87,6 +88,7 @@ class PoseEstimator(nn.Module):
         self.register_buffer("wrist_mean", torch.zeros(3))
         self.register_buffer("wrist_std", torch.ones(3))
         self.register_buffer("finger_mean", torch.zeros(45))
+        self.register_buffer("intrinsics", torch.zeros(4))
 
     def forward(self, frames: Float[Tensor, "batch time 3 size size"]) -> dict[str, Tensor]:
         """Predictions for frames in [0, 1]; poses are in the camera's frame, contact as logits, force as log(1 + N)."""
@@ -121,6 +123,7 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
     model.wrist_mean.copy_(target["wrist"].mean((0, 1)))
     model.wrist_std.copy_(target["wrist"].std((0, 1)))
     model.finger_mean.copy_(target["fingers"].mean((0, 1)))
+    model.intrinsics.copy_(torch.from_numpy(_intrinsics(stack.conditions[0].camera).astype(np.float32)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, config.learning_rate, total_steps=config.steps, pct_start=0.1
@@ -129,7 +132,7 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
     step, history = 0, []
     if state.exists():
         progress, _ = load_training_state(
-            state, modules={"model": model}, optimizers={"adamw": optimizer}, config=config
+            state, modules={"model": model}, optimizers={"adamw": optimizer}, config=(config, seed)
         )
         step, history = progress["step"], progress["history"]
         schedule.last_epoch = step
@@ -155,7 +158,7 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
         if step % config.checkpoint_every == 0 or step == config.steps:
             save_training_state(
                 state, modules={"model": model}, optimizers={"adamw": optimizer},
-                progress={"step": step, "history": history}, config=config,
+                progress={"step": step, "history": history}, config=(config, seed),
             )  # fmt: skip
     bar.close()
     return model.eval()
@@ -175,11 +178,17 @@ def estimate(
         camera: calibrated; its pose puts the hand into the base frame.
 
     Raises:
-        BadInput: frames of another size, or none.
+        BadInput: frames of another size, or none, or a camera with other intrinsics.
     """
     size = model.config.size
     if frames.ndim != 4 or frames.shape[1:] != (size, size, 3) or len(frames) == 0:
         raise BadInput(f"frames of shape {frames.shape}: this estimator reads (time, {size}, {size}, 3)")
+    trained = model.intrinsics.double().numpy()
+    if not np.allclose(_intrinsics(camera), trained, atol=0.01):
+        raise BadInput(
+            f"camera with intrinsics {np.round(_intrinsics(camera), 3)} (shares of the image: fx, fy, cx, cy); this "
+            f"estimator learned depth for {np.round(trained, 3)}"
+        )
     out = model(torch.from_numpy(frames.astype(np.float32)).permute(0, 3, 1, 2)[None] / 255)
     out = {name: value[0].double().numpy() for name, value in out.items()}
     T = camera.T_base_cam
@@ -200,6 +209,12 @@ def estimate(
         sigma=np.repeat(np.exp(out["log_sigma"])[:, None], 21, axis=1),
         scale_known=True,
     )
+
+
+def _intrinsics(camera: Camera) -> Float[np.ndarray, 4]:
+    """Focal lengths and centre as shares of the image."""
+    K = camera.K / np.array([[camera.width], [camera.height], [1.0]])
+    return np.array([K[0, 0], K[1, 1], K[0, 2], K[1, 2]])
 
 
 def joint_error(a: HandTrajectory, b: HandTrajectory) -> Float[np.ndarray, " time"]:

@@ -189,7 +189,7 @@ def _sample(
         wrist_pose=parts["wrist_pose"],
         finger_pose=parts["finger_pose"],
         betas=condition.start.betas,
-        joints=forward(parts["wrist_pose"], parts["finger_pose"]),
+        joints=forward(parts["wrist_pose"], parts["finger_pose"], condition.start.betas),
         contact=parts["contact"],
         force=parts["force"],
         valid=np.ones(n, dtype=bool),

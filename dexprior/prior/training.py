@@ -14,6 +14,7 @@ from dexprior.artifacts import load_training_state, save_training_state
 from dexprior.config import Ge, Gt, Le, config
 from dexprior.data.clouds import NUT_POINTS
 from dexprior.data.stacks import Stack, resized_camera
+from dexprior.errors import BadInput
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.denoiser import LOW, JointDenoiser
 from dexprior.prior.maps import project
@@ -56,7 +57,7 @@ class PriorConfig:
     """Share of motion examples that see pure noise for video: at sampling, motion leads."""
     holdout: Annotated[float, Ge(0), Le(0.9)] = 0.1
     """Share of clips kept for evaluation."""
-    precision: Literal["no", "bf16", "fp16"] = "no"
+    precision: Literal["no", "bf16"] = "no"
     """Mixed precision of accelerate."""
     checkpoint_every: Annotated[int, Ge(1)] = 100
     """Steps between checkpoints."""
@@ -102,6 +103,12 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
 
     # a step without video leaves the video stage without gradients, which DDP must be told
     handlers = [DistributedDataParallelKwargs(find_unused_parameters=config.video_every > 1)]
+    frames = stack.frames.shape[1]
+    if frames % config.patch or frames < config.video_window:
+        raise BadInput(
+            f"clips of {frames} frames need a patch that divides them (got {config.patch}) and a video_window that "
+            f"fits (got {config.video_window})"
+        )
     accelerator = Accelerator(mixed_precision=config.precision, kwargs_handlers=handlers)
     set_seed(seed)
     data = PriorData(stack, config.size)
@@ -118,7 +125,7 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
     step, history = 0, []
     if state_file.exists():
         progress, _ = load_training_state(
-            state_file, modules={"model": model}, optimizers={"adamw": optimizer}, config=config
+            state_file, modules={"model": model}, optimizers={"adamw": optimizer}, config=(config, seed)
         )
         step, history = progress["step"], progress["history"]
     losses = _Losses(model)
@@ -161,7 +168,7 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
                     modules={"model": model},
                     optimizers={"adamw": getattr(optimizer, "optimizer", optimizer)},
                     progress={"step": step, "history": history},
-                    config=config,
+                    config=(config, seed),
                 )
     bar.close()
     if writer is not None:

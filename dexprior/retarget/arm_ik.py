@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.geometry.rotations import rotation_angle
 from dexprior.hands.catalog import model_hash
 from dexprior.types import JointTrajectory
 from dexprior.worlds.arm import ARM, ARM_JOINTS, GRIPPER_JOINTS, HOME, MAX_OPENING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["solve_arm"]
 
 _POSITION_TOLERANCE = 0.003  # [m]
+_ROTATION_TOLERANCE = 0.1  # [rad]
 _ITERATIONS = 8
 
 
@@ -32,8 +34,8 @@ def solve_arm(
 ) -> JointTrajectory:
     """Joint positions that reach each tool pose, each frame started from the last that was reached.
 
-    A frame is feasible when the tool lands within 3 mm. The gripper's joints carry half the commanded opening each,
-    clipped to what they can reach.
+    A frame is feasible when the tool lands within 3 mm and 0.1 rad; joint limits hold in every frame.
+    The gripper's joints carry half the commanded opening each, clipped to what they can reach.
 
     Args:
         t: seconds.
@@ -75,6 +77,8 @@ def solve_arm(
     q_all = np.stack(rows)
     q_all[:, pads] = np.clip(opening, 0.0, MAX_OPENING)[:, None] / 2
     poses = np.stack(reached)[:, [4, 5, 6, 0, 1, 2, 3]]
+    feasible = np.linalg.norm(poses[:, :3] - tool[:, :3], axis=1) < _POSITION_TOLERANCE
+    feasible &= rotation_angle(poses[:, 3:], tool[:, 3:]) < _ROTATION_TOLERANCE
     return JointTrajectory(
         robot=ARM.name,
         model_hash=identity,
@@ -82,5 +86,5 @@ def solve_arm(
         t=t,
         q=np.concatenate([q_all[:, arm], q_all[:, pads]], axis=1),
         ee_pose=poses,
-        feasible=np.linalg.norm(poses[:, :3] - tool[:, :3], axis=1) < _POSITION_TOLERANCE,
+        feasible=feasible,
     )

@@ -153,7 +153,7 @@ def train_retargeter(stack: Stack, config: RetargetConfig, folder: Path, *, seed
     step, history = 0, []
     if state.exists():
         progress, _ = load_training_state(
-            state, modules={"model": model}, optimizers={"adamw": optimizer}, config=config
+            state, modules={"model": model}, optimizers={"adamw": optimizer}, config=(config, seed)
         )
         step, history = progress["step"], progress["history"]
     human = human_contact(stack.contact, stack.force)
@@ -172,7 +172,7 @@ def train_retargeter(stack: Stack, config: RetargetConfig, folder: Path, *, seed
         if step % config.checkpoint_every == 0 or step == config.steps:
             save_training_state(
                 state, modules={"model": model}, optimizers={"adamw": optimizer},
-                progress={"step": step, "history": history}, config=config,
+                progress={"step": step, "history": history}, config=(config, seed),
             )  # fmt: skip
     bar.close()
     return model.eval()

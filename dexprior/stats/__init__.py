@@ -1,6 +1,6 @@
 """Intervals and tests: every comparison that dexprior prints goes through here."""
 
-from dexprior.stats.intervals import Rate, bootstrap_mean, clopper_pearson, newcombe
+from dexprior.stats.intervals import Rate, bootstrap_mean, clopper_pearson, newcombe, newcombe_paired
 from dexprior.stats.tests import PairedRates, boschloo, fisher, mcnemar_exact, paired_permutation
 
 __all__ = [
@@ -12,5 +12,6 @@ __all__ = [
     "fisher",
     "mcnemar_exact",
     "newcombe",
+    "newcombe_paired",
     "paired_permutation",
 ]

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput
+from dexprior.stats.intervals import newcombe_paired
 
 __all__ = ["PairedRates", "boschloo", "fisher", "mcnemar_exact", "paired_permutation"]
 
@@ -47,6 +48,10 @@ class PairedRates:
     def difference(self) -> float:
         """Rate of the first minus rate of the second."""
         return (self.only_first - self.only_second) / self.n
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Interval of the difference (Newcombe's paired method)."""
+        return newcombe_paired(self.both, self.only_first, self.only_second, self.neither, level)
 
     def p_value(self) -> float:
         """Exact McNemar test."""

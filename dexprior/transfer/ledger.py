@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from dexprior.artifacts import make_header, write_json
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.families import ParameterFamily
-from dexprior.stats import PairedRates, Rate, bootstrap_mean, newcombe
+from dexprior.stats import PairedRates, Rate, bootstrap_mean
 from dexprior.transfer.divergence import Divergence
 
 __all__ = ["Ledger", "WorldResult", "read_ledger"]
@@ -29,7 +29,15 @@ class WorldResult:
     name: str
     success: Bool[np.ndarray, " n"]
     slip_rate: Float[np.ndarray, " n"]
+    """Share of the held steps in which the nut slips; meaningless where it was never held."""
+    held: Bool[np.ndarray, " n"]
+    """Whether the nut was held at any time."""
     panel_hash: str
+
+    def __post_init__(self) -> None:
+        sizes = (len(self.success), len(self.slip_rate), len(self.held))
+        if len(set(sizes)) != 1:
+            raise BadInput(f"world {self.name!r}: {sizes} outcomes, slip rates and holds; they must be as many")
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,7 @@ class Ledger:
     """A round, ready to be written.
 
     Gaps keep the signs of the field: success_gap = sim - real, slip_gap = real - sim; positive is worse than promised.
+    The slip gap is taken over the instances in which both worlds held the nut: a nut never held does not slip.
     """
 
     round: str
@@ -49,6 +58,8 @@ class Ledger:
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.sim.name == self.real.name:
+            raise BadInput(f"both worlds are called {self.sim.name!r}: their entries would overwrite each other")
         if self.sim.panel_hash != self.real.panel_hash:
             raise BadInput(
                 f"the two worlds show different panels ({self.sim.panel_hash} and {self.real.panel_hash}): their "
@@ -58,24 +69,23 @@ class Ledger:
     def to_json(self) -> dict[str, Any]:
         """Plain data: everything with its counts and intervals."""
         pair = PairedRates.of(self.sim.success, self.real.success)
-        k1, k2, n = int(self.sim.success.sum()), int(self.real.success.sum()), pair.n
-        slip = self.real.slip_rate - self.sim.slip_rate
-        mean, low, high = bootstrap_mean(slip)
+        both = self.sim.held & self.real.held
         return {
             "header": asdict(make_header(SCHEMA, producer="transfer")),
             "round": self.round,
             "policy": self.policy,
             "panel": self.sim.panel_hash,
             "assumed": self.assumed.to_json(),
-            "success": {w.name: Rate(int(w.success.sum()), n).as_dict() for w in (self.sim, self.real)},
-            "slip_rate": {w.name: _mean(w.slip_rate) for w in (self.sim, self.real)},
+            "success": {w.name: Rate(int(w.success.sum()), pair.n).as_dict() for w in (self.sim, self.real)},
+            "held": {w.name: Rate(int(w.held.sum()), pair.n).as_dict() for w in (self.sim, self.real)},
+            "slip_rate": {w.name: _mean(w.slip_rate[w.held]) for w in (self.sim, self.real)},
             "success_gap": {
                 "value": pair.difference,
-                "interval": list(newcombe(k1, n, k2, n)),
+                "interval": list(pair.interval()),
                 "p_mcnemar": pair.p_value(),
-                "n": n,
+                "n": pair.n,
             },
-            "slip_gap": {"value": mean, "interval": [low, high], "n": len(slip)},
+            "slip_gap": _mean((self.real.slip_rate - self.sim.slip_rate)[both]),
             "first_divergence": [[asdict(d) for d in row] for row in self.divergences],
             "earliest": _earliest(self.divergences),
             "notes": list(self.notes),
@@ -105,9 +115,12 @@ def read_ledger(path: str | Path) -> dict[str, Any]:
     return data
 
 
-def _mean(values: Float[np.ndarray, " n"]) -> dict[str, float]:
+def _mean(values: Float[np.ndarray, " n"]) -> dict[str, Any]:
+    """Mean with its interval and count; None where nothing was measured."""
+    if not len(values):
+        return {"value": None, "interval": None, "n": 0}
     mean, low, high = bootstrap_mean(values)
-    return {"mean": mean, "low": low, "high": high, "n": len(values)}
+    return {"value": mean, "interval": [low, high], "n": len(values)}
 
 
 def _earliest(rows: Sequence[Sequence[Divergence]]) -> dict[str, Any]:

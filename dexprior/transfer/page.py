@@ -110,12 +110,7 @@ def ledger_section(page: Page, ledger: dict[str, Any]) -> None:
                 f"[{low:+.3f}, {high:+.3f}], McNemar p = {gap['p_mcnemar']:.3g}",
                 gap["n"],
             ],
-            [
-                "slip gap (real - sim)",
-                f"{slip['value']:+.4f}",
-                f"[{slip['interval'][0]:+.4f}, {slip['interval'][1]:+.4f}]",
-                slip["n"],
-            ],
+            ["slip gap (real - sim), held in both", *_gap(slip), slip["n"]],
         ],
     )
     earliest = ledger["earliest"]
@@ -142,6 +137,13 @@ def ledger_section(page: Page, ledger: dict[str, Any]) -> None:
         page.text(note)
 
 
+def _gap(value: dict[str, Any]) -> tuple[str, str]:
+    if not value["n"]:
+        return "not testable", "never held in both worlds"
+    low, high = value["interval"]
+    return f"{value['value']:+.4f}", f"[{low:+.4f}, {high:+.4f}]"
+
+
 def _rate(rate: dict[str, Any]) -> str:
     if not rate["n"]:
         return "not testable"
@@ -149,5 +151,8 @@ def _rate(rate: dict[str, Any]) -> str:
     return f"{rate['k']}/{rate['n']} = {rate['rate']:.0%} [{low:.0%}, {high:.0%}]"
 
 
-def _interval(value: dict[str, float]) -> str:
-    return f"{value['mean']:.4f} [{value['low']:.4f}, {value['high']:.4f}], n = {value['n']}"
+def _interval(value: dict[str, Any]) -> str:
+    if not value["n"]:
+        return "not testable: never held"
+    low, high = value["interval"]
+    return f"{value['value']:.4f} [{low:.4f}, {high:.4f}], n = {value['n']}"

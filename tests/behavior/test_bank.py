@@ -177,7 +177,7 @@ def test_the_opening_is_the_one_that_was_commanded(one):
 def test_infeasible_trajectories_are_left_out():
     good, bad = _trajectory(), _trajectory(0.05, infeasible=20)
     prior, counts = _build([[good, bad], [good, good]])
-    assert counts == {"scenes": 2, "samples": 4, "infeasible": 1}
+    assert counts == {"scenes": 2, "samples": 4, "infeasible": 1, "scenes_without_feasible": 0}
     np.testing.assert_array_equal(prior.tool[0, 0], prior.tool[0, 1])  # the good one takes its place
     np.testing.assert_array_equal(prior.tool[0], prior.tool[1])
     nearly = _trajectory(0.05, infeasible=4)  # 8 % of the frames: within what is allowed

@@ -43,9 +43,7 @@ def contents(folder):
     arrays = {}
     for path in sorted(folder.glob("*.safetensors")):
         arrays |= {f"{path.name}/{k}": v for k, v in read_tensors(path)[0].items()}
-    plain = {
-        p: json.loads((folder / p).read_text()) for p in ("result.json", "identified.json", "finetune.json")
-    }
+    plain = {p: json.loads((folder / p).read_text()) for p in ("result.json", "identified.json", "finetune.json")}
     return arrays, plain
 
 

@@ -105,9 +105,7 @@ def test_finetuning_moves_towards_a_world_that_bounces_more(network, surrogate, 
     fit, test = bouncier.split(8, seed=0)
     tuned = finetune(network, fit, phi, FinetuneConfig(max_steps=25, learning_rate=3e-3))
     adapted = type(surrogate).from_network(tuned.network, surrogate.seen)
-    before, after = (
-        relative_error(predict_impacts(m, test, phi)[0], test).mean() for m in (surrogate, adapted)
-    )
+    before, after = (relative_error(predict_impacts(m, test, phi)[0], test).mean() for m in (surrogate, adapted))
     assert tuned.steps > 0
     assert after < 0.7 * before
     assert tuned.sigma_scale > 0

@@ -69,17 +69,13 @@ def test_mirroring_the_tangent_changes_nothing(wild, contacts):
     mirrored = ContactGeometry(
         jacobian=geometry.jacobian * np.array([[1.0], [-1.0]]), inverse_inertia=geometry.inverse_inertia
     )
-    np.testing.assert_allclose(
-        wild.predict(pre, mirrored, phi)[0], wild.predict(pre, geometry, phi)[0], atol=1e-9
-    )
+    np.testing.assert_allclose(wild.predict(pre, mirrored, phi)[0], wild.predict(pre, geometry, phi)[0], atol=1e-9)
 
 
 def test_heavier_bodies_of_the_same_shape_collide_alike(wild, contacts):
     pre, geometry, phi = contacts
     heavier = ContactGeometry(jacobian=geometry.jacobian, inverse_inertia=geometry.inverse_inertia / 100.0)
-    np.testing.assert_allclose(
-        wild.predict(pre, heavier, phi)[0], wild.predict(pre, geometry, phi)[0], atol=1e-9
-    )
+    np.testing.assert_allclose(wild.predict(pre, heavier, phi)[0], wild.predict(pre, geometry, phi)[0], atol=1e-9)
 
 
 def test_a_change_of_coordinates_changes_nothing(wild, contacts):

@@ -76,9 +76,7 @@ def test_mano_pose_is_that_of_the_joints(record):
     hand, _ = record
     betas = fit_betas(hand.joints)
     R = fit_wrist_rotation(hand.joints, betas)
-    angle = np.arccos(
-        np.clip((np.einsum("tij,tij->t", R, matrix_from_quat(hand.wrist_pose[:, 3:])) - 1) / 2, -1, 1)
-    )
+    angle = np.arccos(np.clip((np.einsum("tij,tij->t", R, matrix_from_quat(hand.wrist_pose[:, 3:])) - 1) / 2, -1, 1))
     assert np.rad2deg(angle).mean() < 6
     fitted = fit_finger_pose(hand.joints, R, betas)[:, :12, 2].sum(axis=1)
     given = hand.finger_pose.reshape(-1, 15, 3)[:, :12, 2].sum(axis=1)

@@ -33,9 +33,7 @@ def measured() -> PlanarImpacts:
 
 
 def simulate(pre, angle, phi, **options):
-    return simulate_impacts(
-        pre, angle, phi, semi_axes=ELLIPSE_SEMI_AXES, mass=ELLIPSE_MASS, inertia=INERTIA, **options
-    )
+    return simulate_impacts(pre, angle, phi, semi_axes=ELLIPSE_SEMI_AXES, mass=ELLIPSE_MASS, inertia=INERTIA, **options)
 
 
 @pytest.fixture

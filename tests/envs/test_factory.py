@@ -28,9 +28,7 @@ def easy():
 
 @pytest.fixture
 def config(tmp_path) -> BackendConfig:
-    surrogate = Surrogate.from_network(
-        ImpulseNetwork(SurrogateConfig(width=8, depth=1)), np.array([[-9.0, 9.0]] * 4)
-    )
+    surrogate = Surrogate.from_network(ImpulseNetwork(SurrogateConfig(width=8, depth=1)), np.array([[-9.0, 9.0]] * 4))
     path = surrogate.save(tmp_path / "collision.safetensors", producer="test", seed=0)
     return BackendConfig(hybrid=HybridOptions(checkpoint=str(path), phi=(0.3, 0.5, 0.002)))
 
@@ -63,9 +61,7 @@ def test_an_unknown_name_lists_the_names():
 def test_options_reach_the_backend(easy):
     assert make_backend(BackendConfig(mujoco=MujocoOptions(n=3))).n == 3
     strict = GateConfig(max_linear_speed=0.05, max_consecutive_refusals=0)
-    backend = make_backend(
-        BackendConfig(kind="hardware", hardware=HardwareOptions(gate=strict, tracker=False))
-    )
+    backend = make_backend(BackendConfig(kind="hardware", hardware=HardwareOptions(gate=strict, tracker=False)))
     assert backend.reset([easy]).truth is None
     with pytest.raises(SafetyStop, match=r"0\.100 m/s"):
         backend.step(np.array([[0.1, 0, 0, 0, 0, 0]]), np.array([0.08]))

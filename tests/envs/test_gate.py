@@ -364,9 +364,7 @@ def test_evidence_survives_the_disk(clock, robot, tmp_path):
     trace = load(tmp_path / "evidence.safetensors", Trace)
     assert trace.panel_hash == "abc"
     np.testing.assert_array_equal(trace["verdict"].value[:, 0], [0, 1, 1, 2])
-    np.testing.assert_array_equal(
-        trace["twist"].value[:, 0], [0.1, 5.0]
-    )  # what no channel can hold is in the JSON
+    np.testing.assert_array_equal(trace["twist"].value[:, 0], [0.1, 5.0])  # what no channel can hold is in the JSON
     np.testing.assert_allclose(trace["tcp"].value[0], robot.state.tcp[:3])
 
 

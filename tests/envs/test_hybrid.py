@@ -79,9 +79,7 @@ def test_a_checkpoint_is_loaded_with_its_parameters(tame, tmp_path):
     network = ImpulseNetwork(SurrogateConfig(width=8, depth=1))
     seen = np.array([[-50.0, 50.0]] * 4)
     phi = np.array([0.3, 0.5, 0.002])
-    path = Surrogate.from_network(network, seen, phi).save(
-        tmp_path / "with.safetensors", producer="test", seed=0
-    )
+    path = Surrogate.from_network(network, seen, phi).save(tmp_path / "with.safetensors", producer="test", seed=0)
     hybrid = HybridBackend.load(path)
     assert np.isfinite(_drop(hybrid, tame, 6)).all()
     assert sum(hybrid.counts.values()) > 0

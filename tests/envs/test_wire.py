@@ -108,9 +108,7 @@ def test_a_command_of_the_wrong_kind_is_refused(change):
         wire.command_from_plain(wire.command_to_plain(command) | change)
 
 
-@pytest.mark.parametrize(
-    "body", [b"\xff\xfe", b"{", b"[1]", b'{"no": "type"}', b'{"type": 3}', b"[" * 100_000]
-)
+@pytest.mark.parametrize("body", [b"\xff\xfe", b"{", b"[1]", b'{"no": "type"}', b'{"type": 3}', b"[" * 100_000])
 def test_a_body_that_is_no_message_is_refused(body):
     with pytest.raises(BadInput):
         wire.decode(body)
@@ -200,9 +198,7 @@ def test_dripping_does_not_stretch_a_frame_for_ever(ends):
         thread.join()
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"), [("SafetyStop", SafetyStop), ("BadInput", BadInput), ("Odd", BadInput)]
-)
+@pytest.mark.parametrize(("kind", "expected"), [("SafetyStop", SafetyStop), ("BadInput", BadInput), ("Odd", BadInput)])
 def test_errors_arrive_as_errors(ends, kind, expected):
     ours, theirs = ends
     theirs.sendall(_frame(json.dumps({"type": "error", "kind": kind, "message": "no"})))

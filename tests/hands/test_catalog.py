@@ -87,9 +87,7 @@ def _names(model):
 
 
 def test_unknown_robot_lists_the_choices():
-    with pytest.raises(
-        UnknownName, match=r"unknown robot 'shadw'; did you mean 'shadow'\? Known: builtin-hand"
-    ):
+    with pytest.raises(UnknownName, match=r"unknown robot 'shadw'; did you mean 'shadow'\? Known: builtin-hand"):
         catalog.load("shadw")
 
 

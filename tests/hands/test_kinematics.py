@@ -21,9 +21,7 @@ def hand(request):
 
 
 def _random(kinematics, n=5):
-    return np.random.default_rng(5).uniform(
-        kinematics.lower, kinematics.upper, size=(n, len(kinematics.joints))
-    )
+    return np.random.default_rng(5).uniform(kinematics.lower, kinematics.upper, size=(n, len(kinematics.joints)))
 
 
 def test_points_are_mujocos(hand):

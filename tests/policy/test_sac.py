@@ -13,9 +13,7 @@ from dexprior.errors import ArtifactError, BadInput, ConfigError
 from dexprior.policy.sac import ActionPrior, SacConfig, load_policy, mean_kl, save_policy, train_sac
 
 BIAS, SPREAD, GOAL = -0.5, 0.2, 0.8
-_TINY = SacConfig(
-    steps=40, delta=1.0, delta_final=1.0, learning_starts=20, batch_size=8, buffer_size=100, widths=(8,)
-)
+_TINY = SacConfig(steps=40, delta=1.0, delta_final=1.0, learning_starts=20, batch_size=8, buffer_size=100, widths=(8,))
 
 
 class Reach(gymnasium.Env):

@@ -103,9 +103,7 @@ def test_camera_axes_in_the_base():
 
 @needs_clip
 def test_a_clip_with_its_landmark_file():
-    estimate = estimate_from_clip(
-        _clip("human_hand_video.mp4"), _clip("human_joint_right.npz"), start=30, stop=60
-    )
+    estimate = estimate_from_clip(_clip("human_hand_video.mp4"), _clip("human_joint_right.npz"), start=30, stop=60)
     assert len(estimate.hand) == 30
     assert estimate.hand.t[0] == pytest.approx(1.0)
     assert estimate.hand.side == "right"

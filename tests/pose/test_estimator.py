@@ -32,6 +32,8 @@ def untrained():
     """Weights of chance, with an output that varies: geometry must hold for any network."""
     torch.manual_seed(0)
     model = PoseEstimator(EstimatorConfig(**TINY)).eval()
+    camera = video_camera(32)
+    model.intrinsics.copy_(torch.tensor([*(camera.K[[0, 1], [0, 1]] / 32), *(camera.K[:2, 2] / 32)]))
     model.wrist_mean.copy_(torch.tensor([0.05, 0.02, 0.6]))
     return model
 
@@ -78,6 +80,13 @@ def test_moving_the_camera_moves_the_estimate_with_it(untrained, frames):
     assert rotation_angle(there.wrist_pose[:, 3:], moved[:, 3:]).max() < 1e-6
     np.testing.assert_array_equal(there.finger_pose, here.finger_pose)
     np.testing.assert_array_equal(there.contact, here.contact)
+
+
+def test_another_focal_length_is_refused_instead_of_read_as_another_depth(untrained, frames):
+    camera = video_camera(32)
+    longer = camera.K * np.array([[1.3], [1.3], [1.0]])
+    with pytest.raises(BadInput, match="learned depth for"):
+        estimate(untrained, frames, replace(camera, K=longer), 24.0)
 
 
 def test_the_answer_is_metric_and_says_how_sure_it_is(untrained, frames):

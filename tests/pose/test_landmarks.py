@@ -72,9 +72,7 @@ def test_a_left_hand_is_the_mirror_image(bent):
     mirror = np.array([-1.0, 1.0, 1.0])
     right = hand_from_landmarks(joints, np.arange(T), "right")
     left = hand_from_landmarks(joints * mirror, np.arange(T), "left")
-    np.testing.assert_allclose(
-        left.finger_pose.reshape(-1, 3), right.finger_pose.reshape(-1, 3) * [1, -1, -1]
-    )
+    np.testing.assert_allclose(left.finger_pose.reshape(-1, 3), right.finger_pose.reshape(-1, 3) * [1, -1, -1])
     R = matrix_from_quat(right.wrist_pose[:, 3:])
     M = np.diag(mirror)
     np.testing.assert_allclose(matrix_from_quat(left.wrist_pose[:, 3:]), M @ R @ M, atol=1e-9)

@@ -71,9 +71,7 @@ def test_panels_stand_beside_each_other(gl, hand, moved):
     clip = np.full((N, 90, 160, 3), 128, dtype=np.uint8)
     image = np.full((N, 21, 2), 0.5)
     image[1] = np.nan
-    thing = ObjectTrajectory(
-        object="box", t=hand.t, pose=np.tile(IDENTITY_POSE, (N, 1)), valid=np.ones(N, bool)
-    )
+    thing = ObjectTrajectory(object="box", t=hand.t, pose=np.tile(IDENTITY_POSE, (N, 1)), valid=np.ones(N, bool))
     frames = drawing.draw_retargeting(
         hand,
         moved,

@@ -117,3 +117,24 @@ def test_no_trial_is_not_a_rate_of_zero():
 def test_impossible_rates(bad):
     with pytest.raises(BadInput):
         Rate(*bad)
+
+
+def test_paired_newcombe_agrees_with_the_unpaired_one_without_correlation_and_narrows_with_it():
+    from dexprior.stats import newcombe, newcombe_paired
+
+    low, high = newcombe_paired(20, 20, 20, 20)  # independent: ad = bc
+    assert (low, high) == pytest.approx(newcombe(40, 80, 40, 80))
+    tight = newcombe_paired(38, 2, 2, 38)
+    assert tight[1] - tight[0] < 0.5 * (high - low)
+    swapped = newcombe_paired(30, 4, 12, 34)
+    assert newcombe_paired(30, 12, 4, 34) == pytest.approx((-swapped[1], -swapped[0]))
+    assert swapped[0] < -8 / 80 < swapped[1]
+
+
+def test_paired_newcombe_gives_the_papers_example():
+    """Newcombe 1998, table II: cells 43, 0, 0, 0... and 36, 12, 2, 0 with d = 0.20."""
+    from dexprior.stats import newcombe_paired
+
+    low, high = newcombe_paired(36, 12, 2, 0)
+    assert low == pytest.approx(0.0569, abs=5e-4)
+    assert high == pytest.approx(0.3404, abs=5e-4)

@@ -99,22 +99,34 @@ def test_a_real_trace_may_have_its_own_rate(rng):
 
 
 def test_privileged_channels_are_refused(rng):
-    simulated = [_trace(rng) for _ in range(3)]
+    simulated = [_trace(rng) for _ in range(8)]
     with pytest.raises(BadInput, match="'force' is privileged"):
         first_divergence(simulated, _trace(rng, kind="privileged"), ["force"])
 
 
 def test_different_panels_are_refused(rng):
-    simulated = [_trace(rng) for _ in range(3)]
+    simulated = [_trace(rng) for _ in range(8)]
     with pytest.raises(BadInput, match="different panels cannot be compared: p, q"):
         first_divergence(simulated, _trace(rng, "q"), ["force"])
 
 
-def test_fewer_than_three_traces_make_no_band(rng):
-    with pytest.raises(BadInput, match="at least three simulated traces, got 2"):
+def test_fewer_than_eight_traces_make_no_band(rng):
+    with pytest.raises(BadInput, match="at least 8 simulated traces, got 2"):
         first_divergence([_trace(rng)] * 2, _trace(rng), ["force"])
 
 
 def test_an_unknown_channel_is_named(rng):
     with pytest.raises(UnknownName, match=r"unknown channel 'forces'; did you mean 'force'\?"):
-        first_divergence([_trace(rng)] * 3, _trace(rng), ["forces"])
+        first_divergence([_trace(rng)] * 8, _trace(rng), ["forces"])
+
+
+def test_a_difference_below_the_units_resolution_is_none(rng):
+    """A channel that is constant in simulation has no spread of its own."""
+    flat = np.zeros((len(T), 3))
+
+    def trace(offset):
+        channel = Channel(t=T, t_host=T, value=flat + offset, unit="m", frame="base", kind="measured")
+        return Trace(channels={"pose": channel}, panel_hash="p")
+
+    assert first_divergence([trace(0.0)] * 8, trace(1e-8), ["pose"])[0].t is None
+    assert first_divergence([trace(0.0)] * 8, trace(0.01), ["pose"])[0].t == T[0]

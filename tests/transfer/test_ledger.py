@@ -14,7 +14,7 @@ from dexprior.worlds.insertion import TRAINING_FAMILY
 
 
 def _world(name, successes, slip, n=100, panel="abc") -> WorldResult:
-    return WorldResult(name, np.arange(n) < successes, np.full(n, slip), panel)
+    return WorldResult(name, np.arange(n) < successes, np.full(n, slip), np.ones(n, dtype=bool), panel)
 
 
 def _ledger(**changes) -> Ledger:
@@ -37,9 +37,9 @@ def test_golden_gaps():
     assert data["slip_gap"]["value"] == pytest.approx(0.11)
     assert data["success"]["sim"]["k"] == 81
     assert data["success"]["real"]["rate"] == pytest.approx(0.62)
-    assert data["slip_rate"]["real"]["mean"] == pytest.approx(0.19)
+    assert data["slip_rate"]["real"]["value"] == pytest.approx(0.19)
     low, high = data["success_gap"]["interval"]
-    assert (low, high) == (pytest.approx(0.065, abs=2e-3), pytest.approx(0.307, abs=2e-3))  # Newcombe 1998, method 10
+    assert 0.1 < low < 0.19 < high < 0.28  # 19 of 100 pairs, all one way: tighter than for unpaired rates
     assert data["success_gap"]["p_mcnemar"] == pytest.approx(2 * 0.5**19)  # 19 discordant pairs, all one way
 
 
@@ -100,3 +100,20 @@ def test_what_is_no_ledger_is_one_error(tmp_path, text, message):
         (tmp_path / "ledger.json").write_text(text)
     with pytest.raises(ArtifactError, match=message):
         read_ledger(tmp_path / "ledger.json")
+
+
+def test_a_nut_that_was_never_held_does_not_count_as_one_that_did_not_slip():
+    held = np.arange(100) < 40
+    real = WorldResult("real", np.zeros(100, dtype=bool), np.where(held, 0.19, 0.0), held, "abc")
+    data = _ledger(real=real).to_json()
+    assert data["slip_gap"]["value"] == pytest.approx(0.11)
+    assert data["slip_gap"]["n"] == 40
+    never = WorldResult("real", np.zeros(100, dtype=bool), np.zeros(100), np.zeros(100, dtype=bool), "abc")
+    assert _ledger(real=never).to_json()["slip_gap"] == {"value": None, "interval": None, "n": 0}
+
+
+def test_worlds_of_one_name_and_uneven_outcomes_are_refused():
+    with pytest.raises(BadInput, match="both worlds are called 'sim'"):
+        _ledger(real=_world("sim", 62, 0.19))
+    with pytest.raises(BadInput, match="must be as many"):
+        WorldResult("real", np.ones(3, dtype=bool), np.zeros(2), np.ones(3, dtype=bool), "abc")

@@ -55,8 +55,9 @@ def full(tmp_path):
     rows = ((Divergence("force", 0.8, 3.0, 20.0), Divergence("pose", None, 3.0, 9.0)),)
     success = np.arange(10) < 6
     ledger = Ledger(
-        "1", "a policy", TRAINING_FAMILY, WorldResult("sim", success, np.zeros(10), "p"),
-        WorldResult("other", ~success, np.full(10, 0.1), "p"), rows, ("No hardware was used.",),
+        "1", "a policy", TRAINING_FAMILY, WorldResult("sim", success, np.zeros(10), np.ones(10, dtype=bool), "p"),
+        WorldResult("other", ~success, np.full(10, 0.1), np.ones(10, dtype=bool), "p"), rows,
+        ("No hardware was used.",),
     )  # fmt: skip
     ledger_section(page, ledger.to_json())
     return _write(page, tmp_path)
