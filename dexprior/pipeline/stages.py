@@ -89,7 +89,7 @@ class BankConfig:
     """Training scenes."""
     samples: Annotated[int, Ge(1)] = 1
     """Trajectories kept for each scene."""
-    candidates: Annotated[int, Ge(1)] = 2
+    candidates: Annotated[int, Ge(1)] = 1
     """Clips drawn for each scene; those that break the fewest laws of contact are kept."""
     motion_steps: Annotated[int, Ge(1)] = 12
     """Euler steps of the motion stream."""
@@ -109,6 +109,8 @@ class EvaluationConfig:
     """Of the panel: apart from every training seed."""
     compared: Annotated[int, Ge(1)] = 8
     """Scenes whose traces the ledger compares."""
+    backend_scenes: Annotated[int, Ge(1)] = 4
+    """Scenes that are run through every backend."""
     repeats: Annotated[int, Ge(8)] = 16
     """Simulated traces of each of them, over the assumed family."""
 

@@ -1,4 +1,4 @@
-"""The transfer stages: the ledger of a policy, and one episode through every backend."""
+"""The transfer stages: the ledger of a policy, and a few episodes through every backend."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dexprior.errors import SafetyStop
 from dexprior.pipeline.stages import EvaluationConfig, run_stage, run_world
 from dexprior.policy.actor import load_actor
 from dexprior.policy.rollout import Policy, actor_policy, run_episodes, traces
+from dexprior.stats import Rate
 from dexprior.transfer import Ledger, WorldResult, first_divergence
 from dexprior.transfer.page import Page, ledger_section
 from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY
@@ -59,11 +60,11 @@ def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: 
 def stage_backends(
     config: EvaluationConfig, policy: Path, collision: Path, folder: Path, *, seed: int
 ) -> dict[str, Any]:
-    """The same policy and task instance through all four backends of the environment."""
+    """The same policy and task instances through all four backends of the environment."""
 
     def work() -> dict[str, Any]:
         act = actor_policy(load_actor(policy / "actor.safetensors"))
-        panel = Panel.sample("backends", TRAINING_FAMILY, 1, seed=config.seed)
+        panel = Panel.sample("backends", TRAINING_FAMILY, config.backend_scenes, seed=config.seed)
         kinds = {
             "mujoco": BackendConfig(),
             "hybrid": BackendConfig(
@@ -72,24 +73,24 @@ def stage_backends(
             "reality": BackendConfig(kind="reality"),
             "hardware": BackendConfig(kind="hardware", hardware=HardwareOptions(keep=str(folder / "gate"))),
         }
-        return {name: _one_episode(act, chosen, panel) for name, chosen in kinds.items()}
+        return {name: _episodes(act, chosen, panel) for name, chosen in kinds.items()}
 
     parents = (file_hash(policy / "actor.safetensors"), file_hash(collision / "collision.safetensors"))
     return run_stage(folder, "backends", config, seed, work, parents=parents)
 
 
-def _one_episode(act: Policy, chosen: BackendConfig, panel: Panel) -> dict[str, Any]:
+def _episodes(act: Policy, chosen: BackendConfig, panel: Panel) -> dict[str, Any]:
     backend = make_backend(chosen)
     try:
         episodes = run_episodes(act, backend, panel)
     except SafetyStop as stop:
-        return {"success": False, "stopped": str(stop)}
+        return {"stopped": str(stop)}
     finally:
         backend.close()
     result: dict[str, Any] = {
-        "success": bool(episodes.success[0]),
-        "largest_force_N": float(np.linalg.norm(episodes.wrench[:, 0, :3], axis=1).max()),
-        "slip_rate": float(episodes.slip_rate[0]),
+        "success": Rate(int(episodes.success.sum()), len(episodes.success)).as_dict(),
+        "largest_force_N": float(np.linalg.norm(episodes.wrench[..., :3], axis=-1).max()),
+        "slip_rate": float(episodes.slip_rate.mean()),
     }
     if hasattr(backend, "counts"):
         result["collision_model"] = dict(backend.counts)

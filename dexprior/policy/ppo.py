@@ -33,7 +33,7 @@ class PpoConfig:
 
     worlds: Annotated[int, Ge(2)] = 128
     """Simulated side by side; each iteration runs one episode in every one."""
-    iterations: Annotated[int, Ge(1)] = 26
+    iterations: Annotated[int, Ge(1)] = 22
     """Rollout and update rounds."""
     warmup: Annotated[int, Ge(0)] = 5
     """First iterations that only imitate the prior (KL alone); with no prior there is none."""
@@ -42,7 +42,7 @@ class PpoConfig:
     what the prior would do in the states that the actor gets into (DAgger, Ross et al. 2011)."""
     epochs: Annotated[int, Ge(1)] = 4
     """Passes over each rollout."""
-    warmup_epochs: Annotated[int, Ge(1)] = 20
+    warmup_epochs: Annotated[int, Ge(1)] = 14
     """Passes over each rollout while imitating."""
     minibatch: Annotated[int, Ge(1)] = 960
     """Steps in a gradient step."""

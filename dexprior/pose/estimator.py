@@ -48,7 +48,7 @@ class EstimatorConfig:
     """Channels of the first layer; the others have two and three times as many."""
     width: Annotated[int, Ge(16)] = 160
     """Width of the temporal layers."""
-    steps: Annotated[int, Ge(1)] = 700
+    steps: Annotated[int, Ge(1)] = 600
     """Optimisation steps."""
     clips: Annotated[int, Ge(1)] = 8
     """Clips in a step."""

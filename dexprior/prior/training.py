@@ -39,7 +39,7 @@ class PriorConfig:
     """Channels of the video stage at half resolution; a multiple of 10."""
     patch: Annotated[int, Ge(1)] = 3
     """Frames in one motion token."""
-    steps: Annotated[int, Ge(1)] = 700
+    steps: Annotated[int, Ge(1)] = 600
     """Optimisation steps; each updates the motion stage."""
     batch: Annotated[int, Ge(1)] = 48
     """Clips in a motion step."""
