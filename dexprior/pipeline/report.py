@@ -160,7 +160,7 @@ def _policies(page: Page, root: Path, media: Path, results: dict[str, dict[str, 
     figure, axes = _figure(1, 2, (9, 2.8))
     for name, folder in (("with prior", "07-policy"), ("without prior", "08-policy-plain")):
         curve = results[folder]["curve"]
-        steps = [row["steps"] for row in curve]
+        steps = [row["step"] for row in curve]
         axes[0].plot(steps, [row["success"] for row in curve], label=name)
         axes[1].plot(steps, [row["reward"] for row in curve], label=name)
     axes[0].set(title="success in training", xlabel="environment steps", ylim=(-0.03, 1.03))

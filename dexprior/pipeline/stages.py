@@ -235,7 +235,7 @@ def stage_policy(config: PpoConfig, behavior: Path, folder: Path, *, seed: int, 
             "curve": curve,
             "success_in_training": last["success"],
             "reward": last["reward"],
-            "steps": last["steps"],
+            "steps": last["step"],
         }
 
     parents = _parents(behavior / "behavior.safetensors")

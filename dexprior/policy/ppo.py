@@ -23,6 +23,7 @@ from dexprior.envs.panel import Panel
 from dexprior.envs.sim import InsertionVectorEnv, SimBackend
 from dexprior.errors import BadInput
 from dexprior.policy.actor import Actor, ActorConfig, Critic, gaussian_kl, log_prob
+from dexprior.progress import TrainingLog
 
 __all__ = ["PpoConfig", "train_ppo"]
 
@@ -94,8 +95,6 @@ def train_ppo(
     Raises:
         BadInput: the prior was built for another panel.
     """
-    from tqdm import tqdm
-
     if prior is not None and prior.panel_hash != panel.hash:
         raise BadInput(f"the behavioral prior was built for panel {prior.panel_hash}, this one is {panel.hash}")
     torch.manual_seed(seed)
@@ -103,45 +102,32 @@ def train_ppo(
     actor, critic = Actor(networks), Critic(networks)
     optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=config.learning_rate, eps=1e-5)
     state = folder / "state.safetensors"
-    done, curve = 0, []
+    done = 0
+    curve: list[dict[str, float]] = []
     modules = {"actor": actor, "critic": critic}
     if state.exists():
         progress, _ = load_training_state(state, modules=modules, optimizers={"adam": optimizer}, config=(config, seed))
         done, curve = progress["iteration"], progress["curve"]
     env = InsertionVectorEnv(SimBackend(config.worlds, family=panel.family), panel)
     name = "train policy" if prior is not None else "train policy without prior"
-    bar = tqdm(
-        total=config.iterations * config.worlds * HORIZON,
-        initial=done * config.worlds * HORIZON,
-        desc=name,
-        unit="step",
-    )
-    while done < config.iterations:
-        rng = np.random.default_rng([seed, done])
-        imitate = prior is not None and done < config.warmup
-        guided = max(1.0 - done / max(config.guided, 1), 0.0) if imitate else 0.0
-        rollout = _collect(env, actor, critic, prior, config, rng, guided=guided)
-        for group in optimizer.param_groups:
-            group["lr"] = config.learning_rate * (3.0 if imitate else 1.0)
-        beta = 0.0 if prior is None else _beta(config, done)
-        stats = _update(rollout, actor, critic, optimizer, prior, config, rng, beta, imitate=imitate)
-        done += 1
-        curve.append(
-            {
-                "iteration": done,
-                "steps": done * config.worlds * HORIZON,
-                "beta": beta,
-                **rollout.stats,
-                **stats,
-            }
-        )
-        save_training_state(
-            state, modules=modules, optimizers={"adam": optimizer}, progress={"iteration": done, "curve": curve},
-            config=(config, seed),
-        )  # fmt: skip
-        bar.update(config.worlds * HORIZON)
-        bar.set_postfix(success=f"{curve[-1]['success']:.2f}", reward=f"{curve[-1]['reward']:.2f}")
-    bar.close()
+    per_iteration = config.worlds * HORIZON
+    with TrainingLog(folder, name, config.iterations * per_iteration, curve) as log:
+        while done < config.iterations:
+            rng = np.random.default_rng([seed, done])
+            imitate = prior is not None and done < config.warmup
+            guided = max(1.0 - done / max(config.guided, 1), 0.0) if imitate else 0.0
+            rollout = _collect(env, actor, critic, prior, config, rng, guided=guided)
+            for group in optimizer.param_groups:
+                group["lr"] = config.learning_rate * (3.0 if imitate else 1.0)
+            beta = 0.0 if prior is None else _beta(config, done)
+            stats = _update(rollout, actor, critic, optimizer, prior, config, rng, beta, imitate=imitate)
+            done += 1
+            row = {"iteration": done, "beta": beta, **rollout.stats, **stats}
+            log.add(done * per_iteration, row, show=("success", "reward", "kl"))
+            save_training_state(
+                state, modules=modules, optimizers={"adam": optimizer}, progress={"iteration": done, "curve": curve},
+                config=(config, seed),
+            )  # fmt: skip
     env.close()
     return actor.eval(), curve
 

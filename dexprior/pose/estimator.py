@@ -23,6 +23,7 @@ from dexprior.geometry.torch_rotations import matrix_from_axis_angle as torch_fr
 from dexprior.geometry.torch_rotations import matrix_from_quat as torch_from_quat
 from dexprior.geometry.torch_rotations import matrix_from_rot6d as torch_from_rot6d
 from dexprior.hands.skeleton import forward, forward_torch
+from dexprior.progress import TrainingLog
 from dexprior.types import Camera, HandTrajectory
 
 __all__ = [
@@ -115,8 +116,6 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
     Args:
         stack: clips with frames of `config.size` pixels.
     """
-    from tqdm import tqdm
-
     torch.manual_seed(seed)
     model = PoseEstimator(config)
     target = _targets(stack)
@@ -129,38 +128,37 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
         optimizer, config.learning_rate, total_steps=config.steps, pct_start=0.1
     )
     state = folder / "state.safetensors"
-    step, history = 0, []
+    step = 0
+    history: list[dict[str, float]] = []
     if state.exists():
         progress, _ = load_training_state(
             state, modules={"model": model}, optimizers={"adamw": optimizer}, config=(config, seed)
         )
         step, history = progress["step"], progress["history"]
         schedule.last_epoch = step
-    bar = tqdm(total=config.steps, initial=step, desc="train estimator", unit="step")
-    while step < config.steps:
-        rng = np.random.default_rng([seed, step])
-        clips = rng.integers(len(stack), size=config.clips)
-        starts = rng.integers(stack.frames.shape[1] - config.window + 1, size=config.clips)
-        frames = _augment(_windows(stack.frames, clips, starts, config.window), config, rng)
-        batch = {
-            name: torch.stack([value[c, s : s + config.window] for c, s in zip(clips, starts)])
-            for name, value in target.items()
-        }
-        terms = _losses(model(frames), batch)
-        optimizer.zero_grad(set_to_none=True)
-        sum(terms.values()).backward()  # type: ignore[union-attr]
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        step += 1
-        history.append({"step": step, **{k: float(v.detach()) for k, v in terms.items()}})
-        bar.update()
-        if step % config.checkpoint_every == 0 or step == config.steps:
-            save_training_state(
-                state, modules={"model": model}, optimizers={"adamw": optimizer},
-                progress={"step": step, "history": history}, config=(config, seed),
-            )  # fmt: skip
-    bar.close()
+    with TrainingLog(folder, "train estimator", config.steps, history) as log:
+        while step < config.steps:
+            rng = np.random.default_rng([seed, step])
+            clips = rng.integers(len(stack), size=config.clips)
+            starts = rng.integers(stack.frames.shape[1] - config.window + 1, size=config.clips)
+            frames = _augment(_windows(stack.frames, clips, starts, config.window), config, rng)
+            batch = {
+                name: torch.stack([value[c, s : s + config.window] for c, s in zip(clips, starts)])
+                for name, value in target.items()
+            }
+            terms = _losses(model(frames), batch)
+            optimizer.zero_grad(set_to_none=True)
+            sum(terms.values()).backward()  # type: ignore[union-attr]
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            step += 1
+            log.add(step, {k: float(v.detach()) for k, v in terms.items()})
+            if step % config.checkpoint_every == 0 or step == config.steps:
+                save_training_state(
+                    state, modules={"model": model}, optimizers={"adamw": optimizer},
+                    progress={"step": step, "history": history}, config=(config, seed),
+                )  # fmt: skip
     return model.eval()
 
 

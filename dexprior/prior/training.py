@@ -19,6 +19,7 @@ from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.denoiser import LOW, JointDenoiser
 from dexprior.prior.maps import project
 from dexprior.prior.motion import CONTACT, OBJECT, WRIST, encode_motion, joints_of, standardise
+from dexprior.progress import TrainingLog
 
 __all__ = ["PriorConfig", "PriorData", "batch_losses", "draw_batch", "prior_stack", "train_prior"]
 
@@ -98,8 +99,6 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
     """
     from accelerate import Accelerator
     from accelerate.utils import DistributedDataParallelKwargs, set_seed
-    from torch.utils.tensorboard import SummaryWriter
-    from tqdm import tqdm
 
     # a step without video leaves the video stage without gradients, which DDP must be told
     handlers = [DistributedDataParallelKwargs(find_unused_parameters=config.video_every > 1)]
@@ -122,7 +121,8 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
     model.motion.condition.fit(data.condition["cloud"])
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     state_file = folder / "state.safetensors"
-    step, history = 0, []
+    step = 0
+    history: list[dict[str, float]] = []
     if state_file.exists():
         progress, _ = load_training_state(
             state_file, modules={"model": model}, optimizers={"adamw": optimizer}, config=(config, seed)
@@ -131,38 +131,24 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
     losses = _Losses(model)
     wrapped, optimizer = accelerator.prepare(losses, optimizer)
     wrapped.train()
-    writer = SummaryWriter(str(folder / "tensorboard"), purge_step=step) if accelerator.is_main_process else None
-    bar = tqdm(
-        total=config.steps,
-        initial=step,
-        desc="train prior",
-        unit="step",
-        disable=not accelerator.is_main_process,
-    )
-    while step < config.steps:
-        rate = _one_cycle(step, config.steps) * config.learning_rate
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        batch = draw_batch(data, config, seed, step, accelerator.process_index, accelerator.device)
-        torch.manual_seed(_dropout_seed(seed, step, accelerator.process_index))
-        with accelerator.autocast():
-            terms = wrapped(**batch)
-        total = sum(terms.values())
-        optimizer.zero_grad(set_to_none=True)
-        accelerator.backward(total)
-        accelerator.clip_grad_norm_(wrapped.parameters(), 1.0)
-        optimizer.step()
-        step += 1
-        row = {name: float(value.detach()) for name, value in terms.items()}
-        history.append({"step": step, **row})
-        if accelerator.is_main_process:
-            assert writer is not None
-            for name, value in row.items():
-                writer.add_scalar(f"loss/{name}", value, step)
-            bar.update()
-            if step % 20 == 0:
-                bar.set_postfix({k: f"{v:.3f}" for k, v in row.items()})
-            if step % config.checkpoint_every == 0 or step == config.steps:
+    quiet = not accelerator.is_main_process
+    with TrainingLog(folder, "train prior", config.steps, history, quiet=quiet) as log:
+        while step < config.steps:
+            rate = _one_cycle(step, config.steps) * config.learning_rate
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            batch = draw_batch(data, config, seed, step, accelerator.process_index, accelerator.device)
+            torch.manual_seed(_dropout_seed(seed, step, accelerator.process_index))
+            with accelerator.autocast():
+                terms = wrapped(**batch)
+            total = sum(terms.values())
+            optimizer.zero_grad(set_to_none=True)
+            accelerator.backward(total)
+            accelerator.clip_grad_norm_(wrapped.parameters(), 1.0)
+            optimizer.step()
+            step += 1
+            log.add(step, {name: float(value.detach()) for name, value in terms.items()})
+            if accelerator.is_main_process and (step % config.checkpoint_every == 0 or step == config.steps):
                 save_training_state(
                     state_file,
                     modules={"model": model},
@@ -170,9 +156,6 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
                     progress={"step": step, "history": history},
                     config=(config, seed),
                 )
-    bar.close()
-    if writer is not None:
-        writer.close()
     accelerator.wait_for_everyone()
     return accelerator.unwrap_model(wrapped).model.eval()
 

@@ -18,6 +18,7 @@ from dexprior.artifacts import load_module, load_training_state, save_module, sa
 from dexprior.config import Ge, Gt, config, validate
 from dexprior.data.stacks import Stack
 from dexprior.geometry.timing import hysteresis
+from dexprior.progress import TrainingLog
 from dexprior.retarget import losses
 from dexprior.types import HandTrajectory, ObjectTrajectory
 
@@ -141,8 +142,6 @@ def train_retargeter(stack: Stack, config: RetargetConfig, folder: Path, *, seed
 
     Goes on from `folder/state.safetensors` when that is there.
     """
-    from tqdm import tqdm
-
     torch.manual_seed(seed)
     dt = 1.0 / stack.fps
     model = Retargeter(config)
@@ -150,31 +149,30 @@ def train_retargeter(stack: Stack, config: RetargetConfig, folder: Path, *, seed
     model.scale.copy_(torch.from_numpy(features.std(axis=(0, 1)) + 1e-3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=1e-4)
     state = folder / "state.safetensors"
-    step, history = 0, []
+    step = 0
+    history: list[dict[str, float]] = []
     if state.exists():
         progress, _ = load_training_state(
             state, modules={"model": model}, optimizers={"adamw": optimizer}, config=(config, seed)
         )
         step, history = progress["step"], progress["history"]
     human = human_contact(stack.contact, stack.force)
-    bar = tqdm(total=config.steps, initial=step, desc="train retargeting", unit="step")
-    while step < config.steps:
-        rng = np.random.default_rng([seed, step])
-        clips = rng.integers(len(stack), size=config.batch)
-        terms = _step_losses(model, stack, clips, human, config, dt, rng)
-        optimizer.zero_grad(set_to_none=True)
-        sum(terms.values()).backward()  # type: ignore[union-attr]
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        step += 1
-        history.append({"step": step, **{k: float(v.detach()) for k, v in terms.items()}})
-        bar.update()
-        if step % config.checkpoint_every == 0 or step == config.steps:
-            save_training_state(
-                state, modules={"model": model}, optimizers={"adamw": optimizer},
-                progress={"step": step, "history": history}, config=(config, seed),
-            )  # fmt: skip
-    bar.close()
+    with TrainingLog(folder, "train retargeting", config.steps, history) as log:
+        while step < config.steps:
+            rng = np.random.default_rng([seed, step])
+            clips = rng.integers(len(stack), size=config.batch)
+            terms = _step_losses(model, stack, clips, human, config, dt, rng)
+            optimizer.zero_grad(set_to_none=True)
+            sum(terms.values()).backward()  # type: ignore[union-attr]
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            step += 1
+            log.add(step, {k: float(v.detach()) for k, v in terms.items()})
+            if step % config.checkpoint_every == 0 or step == config.steps:
+                save_training_state(
+                    state, modules={"model": model}, optimizers={"adamw": optimizer},
+                    progress={"step": step, "history": history}, config=(config, seed),
+                )  # fmt: skip
     return model.eval()
 
 
