@@ -15,7 +15,7 @@ import json
 import os
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -24,7 +24,7 @@ import numpy as np
 
 import dexprior.types as types
 from dexprior import __version__
-from dexprior.config import config_hash, to_plain
+from dexprior.config import config_hash, to_plain, validate
 from dexprior.errors import ArtifactError, BadInput
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ __all__ = [
     "load",
     "load_all",
     "load_module",
+    "load_network",
     "load_training_state",
     "read_header",
     "read_tensors",
@@ -51,6 +52,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+C = TypeVar("C")
+M = TypeVar("M", bound="torch.nn.Module")
 _META = "dexprior"
 _VERSIONED = ("numpy", "torch", "mujoco", "diffusers", "accelerate")
 
@@ -319,6 +322,22 @@ def load_module(path: str | Path, *, schema: str) -> tuple[dict[str, torch.Tenso
     if header.schema != schema:
         raise ArtifactError(_schema_message(path, header.schema, schema))
     return {k: torch.from_numpy(v.copy()) for k, v in tensors.items()}, meta["config"], meta["extra"]
+
+
+def load_network(path: str | Path, *, schema: str, config: type[C], network: Callable[[C], M]) -> M:
+    """Read a network that is built from its configuration alone, ready for evaluation.
+
+    Raises:
+        ArtifactError: missing, damaged, or of another schema.
+        ConfigError: its configuration does not suit this version.
+    """
+    weights, plain, _ = load_module(path, schema=schema)
+    built = network(validate(config, plain, where=str(path)))
+    try:
+        built.load_state_dict(weights)
+    except RuntimeError as error:
+        raise ArtifactError(f"{path}: its weights do not fit its configuration: {error}") from None
+    return built.eval()
 
 
 def save_training_state(

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dexprior.artifacts import load_module, save_module
-from dexprior.config import Ge, config, validate
+from dexprior.artifacts import load_network, save_module
+from dexprior.config import Ge, config
 from dexprior.data.clouds import NUT_POINTS
 from dexprior.envs.base import ACTION_SIZE, HORIZON, PRIVILEGED_SIZE
 from dexprior.worlds.stepping import CONTROL_DT
@@ -159,7 +159,4 @@ def load_actor(path: str | Path) -> Actor:
     Raises:
         ArtifactError: missing, damaged, or of another schema.
     """
-    state, plain, _ = load_module(path, schema=SCHEMA)
-    actor = Actor(validate(ActorConfig, plain, where=str(path)))
-    actor.load_state_dict(state)
-    return actor.eval()
+    return load_network(path, schema=SCHEMA, config=ActorConfig, network=Actor)

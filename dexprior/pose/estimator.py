@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float, UInt8
 from torch import Tensor, nn
 
-from dexprior.artifacts import load_module, load_training_state, save_module, save_training_state
-from dexprior.config import Ge, Gt, Le, config, validate
+from dexprior.artifacts import load_network, load_training_state, save_module, save_training_state
+from dexprior.config import Ge, Gt, Le, config
 from dexprior.data.stacks import Stack
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_rot6d, quat_from_matrix
@@ -231,10 +231,7 @@ def load_estimator(path: str | Path) -> PoseEstimator:
     Raises:
         ArtifactError: missing, damaged, or of another schema.
     """
-    state, plain, _ = load_module(path, schema=SCHEMA)
-    model = PoseEstimator(validate(EstimatorConfig, plain, where=str(path)))
-    model.load_state_dict(state)
-    return model.eval()
+    return load_network(path, schema=SCHEMA, config=EstimatorConfig, network=PoseEstimator)
 
 
 def _targets(stack: Stack) -> dict[str, Tensor]:

@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from dexprior.artifacts import load_module, load_training_state, save_module, save_training_state
-from dexprior.config import Ge, Gt, config, validate
+from dexprior.artifacts import load_network, load_training_state, save_module, save_training_state
+from dexprior.config import Ge, Gt, config
 from dexprior.data.stacks import Stack
 from dexprior.geometry.timing import hysteresis
 from dexprior.progress import TrainingLog
@@ -201,10 +201,7 @@ def load_retargeter(path: str | Path) -> Retargeter:
     Raises:
         ArtifactError: missing, damaged, or of another schema.
     """
-    state, plain, _ = load_module(path, schema=SCHEMA)
-    model = Retargeter(validate(RetargetConfig, plain, where=str(path)))
-    model.load_state_dict(state)
-    return model.eval()
+    return load_network(path, schema=SCHEMA, config=RetargetConfig, network=Retargeter)
 
 
 def human_contact(
