@@ -449,10 +449,12 @@ class RunFolder:
         if record.exists():
             found = _read_json(record)
             mine = {"config_hash": config_hash(self.config), "seed": self.seed, "parents": list(self.parents)}
+            shown = {"config_hash": "configuration"}
             for name, value in mine.items():
                 if found.get(name) != value:
                     raise ArtifactError(
-                        f"{self.path} belongs to a run with {name} {found.get(name)}, this one has {value}: "
+                        f"{self.path} belongs to a run with {shown.get(name, name)} {found.get(name)}, this one has "
+                        f"{value}: "
                         "give another output folder, or delete that one"
                     )
         else:
