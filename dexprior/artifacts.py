@@ -69,7 +69,7 @@ class Header:
     seed: int | None
     config_hash: str | None
     parents: tuple[str, ...]
-    """Hashes of the files that it was made from."""
+    """Hashes of the files that it was made from; those of a whole stage stand in its run.json."""
     created: str
     """UTC, ISO 8601."""
 
@@ -446,6 +446,8 @@ class RunFolder:
         """Create the folder and write its record; refuses one of another configuration, seed or input."""
         self.path.mkdir(parents=True, exist_ok=True)
         record = self.path / "run.json"
+        if [path.name for path in self.path.iterdir()] == ["run.json"]:
+            record.unlink()  # an earlier try was refused before it made anything
         if record.exists():
             found = _read_json(record)
             mine = {"config_hash": config_hash(self.config), "seed": self.seed, "parents": list(self.parents)}

@@ -13,9 +13,9 @@ __all__ = ["OPTIONAL", "available", "require"]
 OPTIONAL: dict[str, tuple[str, str]] = {
     "smplx": ("mano", "MANO layers (research-only licence)"),
     "ai_edge_litert": ("pose", "hand landmarks from the tflite models"),
-    "viser": ("view", "interactive 3-D viewer"),
-    "pylibfranka": ("hardware", "Franka arms"),
-    "pybullet": ("reality", "a second physics engine as an independent 'reality'"),
+    "viser": ("view", "interactive 3-D viewer; no verb uses it yet"),
+    "pylibfranka": ("hardware", "Franka arms; no driver uses it yet"),
+    "pybullet": ("reality", "a second physics engine for the reality server; not wired in yet"),
     "gymnasium_robotics": ("robots", "Shadow hand model"),
 }
 """Import name -> (extra that brings it, what it is for)."""

@@ -390,5 +390,14 @@ def test_a_folder_of_another_run_is_refused(other, tmp_path):
 def test_a_damaged_record_is_named(tmp_path):
     run = RunFolder(tmp_path / "run", "stage", Stage(), 0).open()
     run.file("run.json").write_text("{")
+    run.file("state").write_text("work")
     with pytest.raises(BadInput, match=r"run\.json is not valid JSON"):
         run.open()
+
+
+def test_a_folder_whose_first_try_made_nothing_may_be_used_again(tmp_path):
+    RunFolder(tmp_path / "run", "stage", {"steps": 1}, 0).open()
+    RunFolder(tmp_path / "run", "stage", {"steps": 2}, 0).open()
+    (tmp_path / "run" / "state").write_text("work")
+    with pytest.raises(ArtifactError, match="configuration"):
+        RunFolder(tmp_path / "run", "stage", {"steps": 3}, 0).open()

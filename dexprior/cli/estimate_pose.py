@@ -35,7 +35,7 @@ class Config:
     checkpoint: str | None = None
     """Estimator for sampled clips; by default the demo's."""
     out: str = "runs/pose"
-    """Folder: hand.safetensors, and for a video its landmarks drawn over it."""
+    """Folder; the trajectory goes into hand.safetensors."""
 
 
 def run(config: Config, words: list[str]) -> int:

@@ -31,6 +31,7 @@ VERBS: dict[str, str] = {
     "demo": "all of it on the embedded default, ending on one page",
 }
 """In the order of the flow."""
+_RESUMABLE = ("data", "train-prior", "collision", "train-policy", "demo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -58,11 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DexpriorError as error:
         print(f"dexprior {verb}: {error}", file=sys.stderr)
         return 1
+    except OSError as error:
+        print(f"dexprior {verb}: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
-        print(
-            f"\ndexprior {verb}: interrupted; the same command goes on from the last checkpoint",
-            file=sys.stderr,
-        )
+        again = "; the same command goes on from the last checkpoint" if verb in _RESUMABLE else ""
+        print(f"\ndexprior {verb}: interrupted{again}", file=sys.stderr)
         return 130
 
 

@@ -33,6 +33,8 @@ class Config:
     """Sampled clips, for robot=arm7+parallel."""
     checkpoint: str | None = None
     """Retargeting network for the arm; by default the demo's."""
+    estimator: str | None = None
+    """Pose estimator for the sampled clips; by default the demo's."""
     out: str = "runs/retarget"
     """Folder: robot.safetensors and retarget.mp4."""
 
@@ -49,7 +51,7 @@ def _hand(config: Config) -> int:
     import numpy as np
 
     from dexprior.artifacts import load, save
-    from dexprior.data.clips import read_clip, write_clip
+    from dexprior.data.clips import probe_clip, read_clip, write_clip
     from dexprior.data.dexmv import BOTTLE_HALF_SIZE, read_dexmv
     from dexprior.hands import catalog
     from dexprior.retarget.drawing import draw_retargeting
@@ -64,7 +66,9 @@ def _hand(config: Config) -> int:
     save(result.trajectory, out / "robot.safetensors", producer="retarget", config=config)
     clip = None
     if config.video is not None:
-        clip, _ = read_clip(config.video, size=(256, 456), start=config.start, stop=config.start + len(hand))
+        shown = probe_clip(config.video)
+        size = (256, 2 * round(128 * shown.width / shown.height))
+        clip, _ = read_clip(config.video, size=size, start=config.start, stop=config.start + len(hand))
     frames = draw_retargeting(
         hand, result.trajectory, robot, clip=clip, object=held, object_size=BOTTLE_HALF_SIZE, every=config.every
     )
@@ -99,7 +103,7 @@ def _arm(config: Config) -> int:
         "dexprior demo",
     )
     estimator = first_existing(
-        None, ["runs/demo/03-estimator/estimator.safetensors"], "pose estimator", "dexprior demo"
+        config.estimator, ["runs/demo/03-estimator/estimator.safetensors"], "pose estimator", "dexprior demo"
     )
     model, reader = load_retargeter(network), load_estimator(estimator)
     moved = [retarget_sample(s, reader, model) for s in load_all(config.samples, VideoSample)]

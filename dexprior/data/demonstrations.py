@@ -64,8 +64,6 @@ class DemonstrationConfig:
     """Processes; 0 takes one per core, at most eight."""
     max_attempts: Annotated[int, Ge(1)] = 4000
     """Give up after so many attempts."""
-    world: InsertionConfig = InsertionConfig()
-    """Sizes of nut and bolt."""
 
 
 def generate(config: DemonstrationConfig, folder: Path, *, seed: int) -> dict[str, Any]:
@@ -82,11 +80,11 @@ def generate(config: DemonstrationConfig, folder: Path, *, seed: int) -> dict[st
     kept = sum(row["kept"] for row in rows)
     if kept < config.episodes:
         workers = config.workers or min(os.cpu_count() or 1, 8)
-        grasp = solve_pinch(config.world.outer_radius)
+        grasp = solve_pinch(InsertionConfig().outer_radius)
         jobs = ((config, str(folder), seed, number) for number in range(len(rows), config.max_attempts))
         context = multiprocessing.get_context("spawn")
         bar = tqdm(total=config.episodes, initial=kept, desc="demonstrations", unit="clip")
-        with bar, context.Pool(workers, _start_worker, (config.world, grasp)) as pool:
+        with bar, context.Pool(workers, _start_worker, (InsertionConfig(), grasp)) as pool:
             for row in pool.imap(_attempt, jobs):
                 append_index(folder, row)
                 rows.append(row)
@@ -175,7 +173,7 @@ def _episode(
         provenance={"source": "demonstration", "seed": habits, "world": "human"},
     )
     condition = PriorCondition(
-        cloud=condition_cloud(config.world, recording.nut_pose[0], recording.bolt),
+        cloud=condition_cloud(InsertionConfig(), recording.nut_pose[0], recording.bolt),
         start=contact_configuration(hand, 0),
         target=contact_configuration(hand, -1),
         camera=camera,

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -45,22 +45,32 @@ class Panel:
         return iter(self.instances)
 
     @classmethod
-    def sample(cls, name: str, family: ParameterFamily, n: int, *, seed: int) -> Panel:
+    def sample(
+        cls,
+        name: str,
+        family: ParameterFamily,
+        n: int,
+        *,
+        seed: int,
+        purpose: Literal["training", "evaluation"] = "evaluation",
+    ) -> Panel:
         """Draw scenes and parameters.
 
-        The scenes depend on the seed only: panels of two families with one seed show the same scenes.
+        The scenes depend on seed and purpose only: panels of two families with one seed show the same scenes, and no
+        seed makes a training panel equal an evaluation panel.
         """
         if n < 1:
             raise BadInput(f"panel {name!r}: {n} instances; at least one is needed")
-        scenes = sample_scenes(np.random.default_rng([seed, 0]), n)
-        values = family.sample(np.random.default_rng([seed, 1]), n)
+        lane = [seed, 1] if purpose == "training" else [seed]
+        scenes = sample_scenes(np.random.default_rng([*lane, 0]), n)
+        values = family.sample(np.random.default_rng([*lane, 1]), n)
         instances = tuple(
             Instance(
                 nut=tuple(map(float, scenes["nut"][i])),  # type: ignore[arg-type]
                 bolt=tuple(map(float, scenes["bolt"][i])),  # type: ignore[arg-type]
                 nut_yaw=float(scenes["nut_yaw"][i, 0]),
                 parameters=family.as_dict(values[i]),
-                seed=int(np.random.default_rng([seed, 2, i]).integers(2**31)),
+                seed=int(np.random.default_rng([*lane, 2, i]).integers(2**31)),
             )
             for i in range(n)
         )

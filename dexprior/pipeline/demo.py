@@ -12,6 +12,7 @@ from dexprior.artifacts import write_json
 from dexprior.collision.stage import CollisionConfig
 from dexprior.config import Ge, config
 from dexprior.data.demonstrations import DemonstrationConfig
+from dexprior.errors import ConfigError
 from dexprior.pipeline import stages
 from dexprior.pipeline.report import write_report
 from dexprior.pipeline.stages import BankConfig, EvaluationConfig
@@ -68,6 +69,7 @@ def run_demo(config: DemoConfig, *, say: Callable[[str], None] | None = None) ->
     """
     import torch
 
+    _check(config)
     say = say or (lambda line: print(line, file=sys.stderr, flush=True))
     if config.threads:
         torch.set_num_threads(config.threads)
@@ -83,7 +85,7 @@ def run_demo(config: DemoConfig, *, say: Callable[[str], None] | None = None) ->
             config.estimator, demos, prior, estimator, seed=seed, holdout=holdout
         ),
         "04-retargeter": lambda: stages.stage_retargeter(
-            config.retarget, demos, retargeter, seed=seed, holdout=holdout
+            config.retarget, demos, retargeter, seed=seed, holdout=holdout, size=config.prior.size
         ),
         "05-behavior": lambda: stages.stage_behavior(
             config.bank, prior, estimator, retargeter, d["05-behavior"], seed=seed
@@ -101,19 +103,36 @@ def run_demo(config: DemoConfig, *, say: Callable[[str], None] | None = None) ->
             config.evaluation, d["07-policy"], d["06-collision"], d["11-backends"], seed=seed
         ),
     }
-    results, seconds = {}, {}
+    results = {}
     for number, (name, run) in enumerate(work.items(), start=1):
         finished = (d[name] / "done.json").exists()
         say(f"[{number}/{len(work)}] {name}" + (": already done" if finished else ""))
         start = time.monotonic()
         results[name] = run()
         if not finished:
-            seconds[name] = round(time.monotonic() - start, 1)
-            say(f"[{number}/{len(work)}] {name}: {seconds[name]:.0f} s")
+            say(f"[{number}/{len(work)}] {name}: {time.monotonic() - start:.0f} s")
     write_json(root / "results.json", {name: _short(result) for name, result in results.items()})
     report = write_report(root, config, results)
     say(f"report: {report}")
     return report
+
+
+def _check(config: DemoConfig) -> None:
+    """What no single stage can see: settings of different stages that do not fit each other."""
+    if config.prior.size != config.estimator.size:
+        raise ConfigError(
+            f"demo.estimator.size = {config.estimator.size}: the estimator reads the prior's samples, "
+            f"so it must equal demo.prior.size = {config.prior.size}"
+        )
+    if config.demonstrations.size % config.prior.size:
+        raise ConfigError(
+            f"demo.prior.size = {config.prior.size}: must divide "
+            f"demo.demonstrations.size = {config.demonstrations.size}"
+        )
+    if config.bank.samples > config.bank.candidates:
+        raise ConfigError(
+            f"demo.bank.samples = {config.bank.samples}: more than demo.bank.candidates = {config.bank.candidates}"
+        )
 
 
 def _short(result: dict[str, Any]) -> dict[str, Any]:

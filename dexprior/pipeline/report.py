@@ -15,12 +15,12 @@ from dexprior.data.episodes import read_episode, read_index
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
 from dexprior.geometry.transforms import project
-from dexprior.pipeline.stages import read_panel
+from dexprior.pipeline.stages import EvaluationConfig, read_panel
 from dexprior.policy.actor import load_actor
 from dexprior.policy.rollout import actor_policy, run_episodes
 from dexprior.retarget.drawing import beside, draw_landmarks
 from dexprior.transfer.ledger import read_ledger
-from dexprior.transfer.page import Page, ledger_section
+from dexprior.transfer.page import Page, ledger_section, rate_text
 from dexprior.types import Camera, HandTrajectory, JointTrajectory, VideoSample
 from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
 from dexprior.worlds.render import FrameRenderer
@@ -47,7 +47,7 @@ def write_report(root: Path, config: DemoConfig, results: dict[str, dict[str, An
     _demonstrations(page, root / "01-demonstrations", media, results["01-demonstrations"])
     _samples(page, root, media, results)
     _retargeting(page, root, media, results)
-    _policies(page, root, media, results)
+    _policies(page, root, media, results, config.evaluation)
     _collision(page, root / "06-collision", results["06-collision"])
     ledger_section(page, read_ledger(root / "10-ledger" / "ledger.json"))
     _backends(page, results["11-backends"])
@@ -82,11 +82,11 @@ def _summary(page: Page, results: dict[str, dict[str, Any]]) -> None:
             _mm(estimator["disagreement_with_prior_mm"]),
         ],
         ["retargeting: contact onset error, replayed on the arm", _ms(retarget.get("onset_error_ms"))],
-        ["behavioral prior alone, training scenes", _rate(behavior["prior_alone_success"])],
+        ["behavioral prior alone, training scenes", rate_text(behavior["prior_alone_success"])],
     ]
     for name, worlds in results["09-evaluation"]["policies"].items():
         for world, label in (("sim", "training world"), ("other", "other contact")):
-            rows.append([f"policy {name}, {label}", _rate(worlds[world]["success"])])
+            rows.append([f"policy {name}, {label}", rate_text(worlds[world]["success"])])
     page.section("In one table").table(["what", "measured"], rows)
 
 
@@ -156,7 +156,9 @@ def _retargeting(page: Page, root: Path, media: Path, results: dict[str, dict[st
     )
 
 
-def _policies(page: Page, root: Path, media: Path, results: dict[str, dict[str, Any]]) -> None:
+def _policies(
+    page: Page, root: Path, media: Path, results: dict[str, dict[str, Any]], evaluation: EvaluationConfig
+) -> None:
     figure, axes = _figure(1, 2, (9, 2.8))
     for name, folder in (("with prior", "07-policy"), ("without prior", "08-policy-plain")):
         curve = results[folder]["curve"]
@@ -177,7 +179,7 @@ def _policies(page: Page, root: Path, media: Path, results: dict[str, dict[str, 
                 [
                     name,
                     label,
-                    _rate(worlds[world]["success"]),
+                    rate_text(worlds[world]["success"]),
                     f"{slip['mean']:.3f} [{slip['low']:.3f}, {slip['high']:.3f}]",
                 ]
             )
@@ -188,8 +190,9 @@ def _policies(page: Page, root: Path, media: Path, results: dict[str, dict[str, 
             f"{pair['p_mcnemar']:.2g}, n = {pair['n']} paired scenes."
         )
     actor = load_actor(root / "07-policy" / "actor.safetensors")
-    panel = Panel.sample("other", OTHER_FAMILY, _SHOWN, seed=1000)
-    backend = SimBackend(_SHOWN, family=OTHER_FAMILY, cone="elliptic")
+    whole = Panel.sample("other", OTHER_FAMILY, evaluation.instances, seed=evaluation.seed)
+    panel = whole.subset(list(range(min(_SHOWN, len(whole)))))
+    backend = SimBackend(len(panel), family=OTHER_FAMILY, cone="elliptic")
     path = write_clip(media / "policy.mp4", beside(_rollout_frames(actor, backend, panel)), 25.0)
     page.clip(path, "the policy with prior in the world with the other contact, held-out scenes")
 
@@ -214,7 +217,7 @@ def _backends(page: Page, result: dict[str, Any]) -> None:
             rows.append([name, "stopped by the gate", r["stopped"], ""])
         else:
             model = ", ".join(f"{k} {v}" for k, v in r.get("collision_model", {}).items())
-            rows.append([name, _rate(r["success"]), f"{r['largest_force_N']:.1f} N", model])
+            rows.append([name, rate_text(r["success"]), f"{r['largest_force_N']:.1f} N", model])
     page.section("A few episodes through every backend").text(
         "The same policy and scenes in the simulator, with learned collisions, behind the reality server's socket, and "
         "on the loopback robot behind the safety gate. The last two have the other contact."
@@ -308,10 +311,3 @@ def _ms(v: dict[str, float] | None) -> str:
 
 def _share(v: dict[str, float]) -> str:
     return f"{v['mean']:.2%} [{v['low']:.2%}, {v['high']:.2%}]"
-
-
-def _rate(r: dict[str, Any]) -> str:
-    if not r["n"]:
-        return "not testable"
-    low, high = r["interval"]
-    return f"{r['k']}/{r['n']} = {r['rate']:.0%} [{low:.0%}, {high:.0%}]"

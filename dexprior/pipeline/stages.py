@@ -105,8 +105,8 @@ class EvaluationConfig:
 
     instances: Annotated[int, Ge(2)] = 64
     """Scenes; the same ones in every world and for every policy."""
-    seed: int = 1000
-    """Of the panel: apart from every training seed."""
+    seed: Annotated[int, Ge(0)] = 1000
+    """Of the panel; training panels are drawn for another purpose, so that no seed gives the same scenes."""
     compared: Annotated[int, Ge(1)] = 8
     """Scenes whose traces the ledger compares."""
     backend_scenes: Annotated[int, Ge(1)] = 4
@@ -166,12 +166,12 @@ def stage_estimator(
 
 
 def stage_retargeter(
-    config: RetargetConfig, demonstrations: Path, folder: Path, *, seed: int, holdout: float
+    config: RetargetConfig, demonstrations: Path, folder: Path, *, seed: int, holdout: float, size: int
 ) -> dict[str, Any]:
     """Train the retargeting network; replay held-out clips on the simulated arm and compare contact onsets."""
 
     def work() -> dict[str, Any]:
-        train, held_out = _split(demonstrations, 48, holdout)
+        train, held_out = _split(demonstrations, size, holdout)
         model = train_retargeter(train, config, folder, seed=seed)
         save_retargeter(model, folder / "retargeter.safetensors", seed=seed)
         few = held_out[:32]
@@ -182,7 +182,8 @@ def stage_retargeter(
             producer="retarget",
             seed=seed,
         )
-        return replay_onsets([m.trajectory for m in moved], [m.opening for m in moved], few, InsertionConfig()) | {
+        moves, openings = [m.trajectory for m in moved], [m.opening for m in moved]
+        return replay_onsets(moves, openings, few, InsertionConfig(), grip_gain=config.grip_gain) | {
             "feasible": float(np.mean([m.trajectory.feasible.mean() for m in moved]))
         }
 
@@ -195,7 +196,7 @@ def stage_behavior(
     """Sample the video prior for training scenes, read the hand back from the videos, retarget, and make a bank."""
 
     def work() -> dict[str, Any]:
-        panel = Panel.sample("train", TRAINING_FAMILY, config.scenes, seed=seed)
+        panel = Panel.sample("train", TRAINING_FAMILY, config.scenes, seed=seed, purpose="training")
         panel.save(folder / "panel.json")
         pipeline, info = load_prior(prior / "checkpoint")
         bank, result = build_bank(
@@ -213,7 +214,12 @@ def stage_behavior(
         alone = run_episodes(prior_policy(bank, np.arange(config.scenes)), backend, panel)
         return {**result, "prior_alone_success": Rate(int(alone.success.sum()), len(alone.success)).as_dict()}
 
-    parents = _parents(estimator / "estimator.safetensors", retargeter / "retargeter.safetensors")
+    parents = _parents(
+        *sorted((prior / "checkpoint" / "denoiser").glob("*.safetensors")),
+        prior / "checkpoint" / "dexprior.json",
+        estimator / "estimator.safetensors",
+        retargeter / "retargeter.safetensors",
+    )
     return run_stage(folder, "behavior", config, seed, work, parents=parents)
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dexprior.artifacts import file_hash
+from dexprior.artifacts import file_hash, read_tensors
 from dexprior.envs.factory import BackendConfig, HardwareOptions, HybridOptions, make_backend
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
 from dexprior.errors import SafetyStop
+from dexprior.families import ParameterFamily
 from dexprior.pipeline.stages import EvaluationConfig, run_stage, run_world
 from dexprior.policy.actor import load_actor
 from dexprior.policy.rollout import Policy, actor_policy, run_episodes, traces
@@ -33,13 +34,14 @@ def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: 
     def work() -> dict[str, Any]:
         act = actor_policy(load_actor(policy / "actor.safetensors"))
         sim, panel = run_world(act, "sim", config)
-        real, _ = run_world(act, "other", config)
+        real, other = run_world(act, "other", config)
+        trained = read_tensors(policy / "actor.safetensors")[1]["extra"]
         ledger = Ledger(
             round="1",
-            policy="PPO with behavioral prior",
+            policy="PPO with behavioral prior" if trained["prior"] else "PPO without prior",
             assumed=TRAINING_FAMILY,
             sim=WorldResult("simulator", sim.success, sim.slip_rate, sim.held, panel.hash),
-            real=WorldResult("other contact", real.success, real.slip_rate, real.held, panel.hash),
+            real=WorldResult("other contact", real.success, real.slip_rate, real.held, other.hash),
             divergences=tuple(_divergences(act, panel, config, i) for i in range(min(config.compared, len(panel)))),
             notes=(
                 "The other world is simulated as well, with contact parameters outside the assumed family and an "
@@ -102,12 +104,15 @@ def _divergences(act: Policy, panel: Panel, config: EvaluationConfig, instance: 
     scene = panel.instances[instance]
     values = TRAINING_FAMILY.sample(np.random.default_rng([config.seed, 7, instance]), config.repeats)
 
-    def variants(family: Any, rows: np.ndarray) -> Panel:
-        instances = tuple(replace(scene, parameters=family.as_dict(r), seed=scene.seed + k) for k, r in enumerate(rows))
+    noise = np.random.default_rng([config.seed, 8, instance]).integers(2**31, size=config.repeats + 1)
+
+    def variants(family: ParameterFamily, rows: np.ndarray, seeds: np.ndarray) -> Panel:
+        drawn = zip(rows, seeds)
+        instances = tuple(replace(scene, parameters=family.as_dict(row), seed=int(seed)) for row, seed in drawn)
         return Panel("repeats", family, instances)
 
-    assumed = variants(TRAINING_FAMILY, values)
-    other = variants(OTHER_FAMILY, OTHER_FAMILY.sample(np.random.default_rng(0), 1))
+    assumed = variants(TRAINING_FAMILY, values, noise[:-1])
+    other = variants(OTHER_FAMILY, OTHER_FAMILY.sample(np.random.default_rng(0), 1), noise[-1:])
     simulated = run_episodes(act, SimBackend(config.repeats, family=TRAINING_FAMILY), assumed)
     real = run_episodes(act, SimBackend(1, family=OTHER_FAMILY, cone="elliptic"), other)
     return tuple(

@@ -115,7 +115,7 @@ def train_ppo(
         while done < config.iterations:
             rng = np.random.default_rng([seed, done])
             imitate = prior is not None and done < config.warmup
-            guided = max(1.0 - done / max(config.guided, 1), 0.0) if imitate else 0.0
+            guided = max(1.0 - done / config.guided, 0.0) if imitate and config.guided else 0.0
             rollout = _collect(env, actor, critic, prior, config, rng, guided=guided)
             for group in optimizer.param_groups:
                 group["lr"] = config.learning_rate * (3.0 if imitate else 1.0)

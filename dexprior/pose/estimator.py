@@ -64,6 +64,11 @@ class EstimatorConfig:
     checkpoint_every: Annotated[int, Ge(1)] = 100
     """Steps between checkpoints."""
 
+    def __post_init__(self) -> None:
+        for name, value, divisor in (("size", self.size, 8), ("channels", self.channels, 2)):
+            if value % divisor:
+                raise BadInput(f"estimator.{name} = {value}: must be a multiple of {divisor}")
+
 
 class PoseEstimator(nn.Module):
     """Frames -> wrist in the camera frame, finger pose, contact, force, and its own uncertainty."""
@@ -116,6 +121,8 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
     Args:
         stack: clips with frames of `config.size` pixels.
     """
+    if stack.frames.shape[1] < config.window:
+        raise BadInput(f"clips of {stack.frames.shape[1]} frames are shorter than the window of {config.window}")
     torch.manual_seed(seed)
     model = PoseEstimator(config)
     target = _targets(stack)

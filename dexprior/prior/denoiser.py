@@ -1,8 +1,7 @@
 """The joint denoiser: a transformer over motion tokens and a convolutional video stage that follows it.
 
 Both streams carry their own noise level. Motion tokens see the (noisy) video at low resolution, and the video sees
-the motion's present estimate as control maps, so the two can be denoised together. FACTS of a trial behind this
-split: video alone did not learn in minutes on a CPU, motion tokens did.
+the motion's present estimate as control maps, so the two can be denoised together. Why: docs/decisions/0002.
 
     noisy motion --+--> transformer --> clean motion --> control maps --+--> U-Net --> clean video
     noisy video ---+ (4x smaller)                       noisy video ----+
@@ -167,7 +166,7 @@ class VideoStage(nn.Module):
         self.down = FrameBlock(channels, channels, wide)
         self.shrink = nn.Conv2d(channels, wide, 3, stride=2, padding=1)
         self.middle = FrameBlock(wide, wide, wide)
-        self.temporal = nn.Conv1d(wide, wide, 3, padding=1, groups=wide // 4)
+        self.temporal = nn.Conv1d(wide, wide, 3, padding=1, groups=15)
         self.middle2 = FrameBlock(wide, wide, wide)
         self.grow = nn.Conv2d(wide, channels * 4, 1)
         self.up = FrameBlock(2 * channels, channels, wide)

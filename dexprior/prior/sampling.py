@@ -26,6 +26,8 @@ from dexprior.types import HandTrajectory, ObjectTrajectory, PriorCondition, Vid
 __all__ = ["HandObjectPipeline", "load_prior", "save_prior"]
 
 SCHEMA = "dexprior.prior/1"
+MOTION_SIGMA = 0.005
+"""Claimed spread of a sample's own joints [m]: about the error of wrist and goal on held-out conditions."""
 
 
 class HandObjectPipeline(DiffusionPipeline):
@@ -193,7 +195,7 @@ def _sample(
         contact=parts["contact"],
         force=parts["force"],
         valid=np.ones(n, dtype=bool),
-        sigma=np.full((n, 21), 0.005),
+        sigma=np.full((n, 21), MOTION_SIGMA),
         scale_known=True,
     )
     nut = ObjectTrajectory(object="nut", t=t, pose=parts["object_pose"], valid=np.ones(n, dtype=bool))

@@ -63,6 +63,12 @@ class PriorConfig:
     checkpoint_every: Annotated[int, Ge(1)] = 100
     """Steps between checkpoints."""
 
+    def __post_init__(self) -> None:
+        rules = (("size", self.size, 8), ("width", self.width, self.heads), ("channels", self.channels, 10))
+        for name, value, divisor in rules:
+            if value % divisor:
+                raise BadInput(f"prior.{name} = {value}: must be a multiple of {divisor}")
+
 
 class PriorData:
     """Training tensors of a stack of clips."""

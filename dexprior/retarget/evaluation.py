@@ -28,6 +28,8 @@ def replay_onsets(
     openings: list[Float[np.ndarray, " time"]],
     stack: Stack,
     world: InsertionConfig,
+    *,
+    grip_gain: float,
 ) -> dict[str, Any]:
     """Replay clips open loop in the training simulator's nominal world.
 
@@ -36,10 +38,11 @@ def replay_onsets(
 
     Args:
         trajectories, openings: retargeted clips of `stack`, in its order.
+        grip_gain: wanted pad force as a multiple of the human's thumb force.
 
     Returns:
-        Signed and absolute onset errors [ms], how many clips never touched, position error of the tool to the pinch,
-        and the mean relative error of the grip force.
+        Absolute onset error and its bias [ms], how many clips touched, and the median relative error of the grip force
+        while both press.
     """
     n = len(trajectories)
     worlds = InsertionWorlds(world, n, family=TRAINING_FAMILY)
@@ -74,7 +77,7 @@ def replay_onsets(
     human = np.array([h.argmax() / stack.fps if h.any() else np.nan for h in holds > 0.5])
     both = ~np.isnan(onset) & ~np.isnan(human)
     error = 1000 * (onset - human)[both]
-    wanted = 1.5 * np.stack([np.interp(np.arange(len(force)) * tick, t, f) for f in thumb], axis=1)
+    wanted = grip_gain * np.stack([np.interp(np.arange(len(force)) * tick, t, f) for f in thumb], axis=1)
     pressing = (wanted > 1.0) & (np.arange(len(force))[:, None] * tick > onset)
     relative = np.abs(force - wanted)[pressing] / wanted[pressing]
     result: dict[str, Any] = {"clips": n, "touched": int(both.sum())}

@@ -10,9 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from dexprior.worlds.arm import PAD_STIFFNESS
+
 __all__ = [
     "GRIPPER_SPEED",
-    "GRIPPER_STIFFNESS",
     "clearance_loss",
     "contact_logit",
     "contact_timing_loss",
@@ -24,8 +25,6 @@ __all__ = [
     "smoothness_loss",
 ]
 
-GRIPPER_STIFFNESS = 3000.0
-"""[N/m] of each pad's servo in the built-in gripper."""
 GRIPPER_SPEED = 0.30
 """[m/s] fastest change of the opening that the built-in gripper follows."""
 _CLEARANCE = 0.035  # [m] half the object's and half the pads' height, and some
@@ -35,7 +34,7 @@ _SOFT = 0.0015  # [m] width of the soft contact
 def follow_gripper(commanded: Float[Tensor, "batch time"], dt: float) -> Float[Tensor, "batch time"]:
     """The opening that a gripper of limited speed reaches [m]: it cannot close at once, so it must start early.
 
-    The commanded opening may go below the object's width; that part is a force, not a motion, and is not limited.
+    Below the object's width a command is a force and not a motion: `grip_force` takes it from the commanded opening.
     """
     opening, reach = commanded[:, 0], GRIPPER_SPEED * dt
     steps = [opening]
@@ -52,7 +51,7 @@ def contact_logit(opening: Float[Tensor, "batch time"], width: float) -> Float[T
 
 def grip_force(opening: Float[Tensor, "batch time"], width: float) -> Float[Tensor, "batch time"]:
     """Normal force of each pad [N] at a commanded opening."""
-    return GRIPPER_STIFFNESS * torch.nn.functional.softplus((width - opening) / 2, beta=4000.0)
+    return PAD_STIFFNESS * torch.nn.functional.softplus((width - opening) / 2, beta=4000.0)
 
 
 def position_loss(

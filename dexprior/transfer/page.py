@@ -14,7 +14,7 @@ from dexprior.artifacts import write_atomic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Page", "ledger_section"]
+__all__ = ["Page", "ledger_section", "rate_text"]
 
 _STYLE = """
 :root{--ink:#1c2530;--muted:#5d6b7a;--line:#dde3ea;--accent:#1f6f8b;--paper:#fff}
@@ -96,7 +96,8 @@ def ledger_section(page: Page, ledger: dict[str, Any]) -> None:
     """Add a ledger (`Ledger.to_json`) to a page."""
     page.section(f"Transfer ledger: {ledger['policy']}, round {ledger['round']}")
     rows = [
-        [world, _rate(ledger["success"][world]), _interval(ledger["slip_rate"][world])] for world in ledger["success"]
+        [world, rate_text(ledger["success"][world]), _interval(ledger["slip_rate"][world])]
+        for world in ledger["success"]
     ]
     page.table(["world", "success (95 %)", "slip rate (95 %)"], rows)
     gap, slip = ledger["success_gap"], ledger["slip_gap"]
@@ -144,7 +145,8 @@ def _gap(value: dict[str, Any]) -> tuple[str, str]:
     return f"{value['value']:+.4f}", f"[{low:+.4f}, {high:+.4f}]"
 
 
-def _rate(rate: dict[str, Any]) -> str:
+def rate_text(rate: dict[str, Any]) -> str:
+    """A rate of `Rate.as_dict` with its counts and interval."""
     if not rate["n"]:
         return "not testable"
     low, high = rate["interval"]

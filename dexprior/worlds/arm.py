@@ -23,6 +23,7 @@ __all__ = [
     "HOME",
     "JOINT_LIMITS",
     "MAX_OPENING",
+    "PAD_STIFFNESS",
     "ArmKinematics",
     "add_arm",
 ]
@@ -39,6 +40,9 @@ JOINT_LIMITS = np.array(
     ]
 )  # fmt: skip
 """[rad]"""
+
+PAD_STIFFNESS = 3000.0
+"""Of each pad's position servo [N/m]."""
 
 HOME = np.array([0.0, 0.1, 0.0, -2.2, 0.0, 2.3, np.pi / 4])
 """A posture with the gripper pointing down over the work area [rad]."""
@@ -102,7 +106,7 @@ def add_arm(spec: mujoco.MjSpec) -> None:
     for k, name in enumerate(ARM_JOINTS):
         _servo(spec, name, _STIFFNESS[k], 2 * np.sqrt(_STIFFNESS[k] * (_ARMATURE[k] + 0.3 * _ARMATURE[k])), None)
     for name in GRIPPER_JOINTS:
-        _servo(spec, name, 3000.0, 60.0, _GRIP_FORCE)
+        _servo(spec, name, PAD_STIFFNESS, 60.0, _GRIP_FORCE)
 
 
 def _add_gripper(spec: mujoco.MjSpec, link7: Any) -> None:

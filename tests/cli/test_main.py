@@ -86,3 +86,22 @@ def test_the_module_runs_as_a_program():
         [sys.executable, "-m", "dexprior", "--version"], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.startswith("dexprior 0.")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["demo", "estimator.size=32"], "must equal demo.prior.size = 48"),
+        (["demo", "bank.samples=3"], "more than demo.bank.candidates = 1"),
+        (["demo", "prior.channels=15"], "prior.channels = 15: must be a multiple of 10"),
+        (["demo", "prior.heads=3"], "prior.width = 128: must be a multiple of 3"),
+        (["demo", "evaluation.seed=-1"], "demo.evaluation.seed = -1"),
+        (["data", "out=/dev/null/x"], "Not a directory: /dev/null/x"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_before_any_work(words, message, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert main(words) == 1
+    shown = capsys.readouterr().err
+    assert message in shown
+    assert "Traceback" not in shown

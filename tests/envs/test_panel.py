@@ -103,3 +103,10 @@ def test_instances_that_are_not_there(i, panel):
 def test_an_empty_panel_tests_nothing():
     with pytest.raises(BadInput, match="0 instances; at least one is needed"):
         Panel.sample("none", TRAINING_FAMILY, 0, seed=0)
+
+
+def test_no_seed_makes_the_training_panel_the_evaluation_panel():
+    for seed in (0, 1, 1000):
+        training = Panel.sample("a", TRAINING_FAMILY, 4, seed=seed, purpose="training")
+        evaluation = [Panel.sample("b", TRAINING_FAMILY, 4, seed=s).hash for s in (0, 1, 1000)]
+        assert training.hash not in evaluation

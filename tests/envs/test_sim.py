@@ -227,3 +227,16 @@ def test_the_two_worlds_really_differ():
         felt.append(reading.wrench[0])
     assert np.abs(felt[0]).max() > 5
     assert np.abs(felt[0] - felt[1]).max() > 1e-3
+
+
+def test_noise_of_neighbouring_seeds_and_steps_is_unrelated():
+    from dexprior.envs.sim.backend import _normals
+
+    rows = np.concatenate([_normals(np.arange(100, 104), step, 200) for step in (0, 1)])
+    assert abs(rows.mean()) < 0.1
+    assert abs(rows.std() - 1) < 0.1
+    for i in range(len(rows)):
+        for j in range(i):
+            for lag in range(-3, 4):
+                a, b = rows[i, 3:-3], np.roll(rows[j], lag)[3:-3]
+                assert abs(np.corrcoef(a, b)[0, 1]) < 0.35, (i, j, lag)

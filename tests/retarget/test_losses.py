@@ -7,7 +7,6 @@ import torch
 
 from dexprior.retarget.losses import (
     GRIPPER_SPEED,
-    GRIPPER_STIFFNESS,
     clearance_loss,
     contact_logit,
     contact_timing_loss,
@@ -18,6 +17,7 @@ from dexprior.retarget.losses import (
     position_loss,
     smoothness_loss,
 )
+from dexprior.worlds.arm import PAD_STIFFNESS
 
 DT, T, WIDTH = 1 / 24, 24, 0.036
 LIMITS = {"dt": DT, "max_speed": 0.5, "max_opening": 0.08, "floor": 0.011}
@@ -97,7 +97,7 @@ def test_pads_press_like_springs():
     opening = torch.tensor([[WIDTH + 0.01, WIDTH - 0.004, WIDTH - 0.008]])
     force = grip_force(opening, WIDTH)[0]
     assert force[0] == pytest.approx(0.0, abs=1e-3)
-    assert force[1] == pytest.approx(GRIPPER_STIFFNESS * 0.002, rel=1e-2)
+    assert force[1] == pytest.approx(PAD_STIFFNESS * 0.002, rel=1e-2)
     assert force[2] == pytest.approx(2 * float(force[1]), rel=1e-2)
 
 

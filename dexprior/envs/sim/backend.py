@@ -131,16 +131,24 @@ class SimBackend:
 def _normals(seeds: np.ndarray, step: int, size: int) -> Float[np.ndarray, "n size"]:
     """Standard normal numbers that depend on each seed and the step alone (counter-based, vectorised).
 
-    SplitMix64 (Steele et al. 2014) over a counter, then Box-Muller.
+    SplitMix64 (Steele et al. 2014) over a counter that starts at a mixed seed and step, so that neighbouring seeds give
+    unrelated streams; then Box-Muller.
     """
     half = (size + 1) // 2
     with np.errstate(over="ignore"):
-        base = seeds.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(step) * np.uint64(0xD1B54A32D192ED03)
-        z = base[:, None] + np.arange(1, 2 * half + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
+        base = _mixed(_mixed(seeds.astype(np.uint64) + _GOLDEN) + np.uint64(step) * _GOLDEN)
+        z = _mixed(base[:, None] + np.arange(1, 2 * half + 1, dtype=np.uint64) * _GOLDEN)
     u = ((z >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
     radius = np.sqrt(-2.0 * np.log(u[:, :half]))
     angle = 2.0 * np.pi * u[:, half:]
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :size]
+
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mixed(z: np.ndarray) -> np.ndarray:
+    """SplitMix64's finaliser: every bit of the output depends on every bit of the input."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
