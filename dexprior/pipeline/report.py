@@ -162,11 +162,11 @@ def _policies(
     figure, axes = _figure(1, 2, (9, 2.8))
     for name, folder in (("with prior", "07-policy"), ("without prior", "08-policy-plain")):
         curve = results[folder]["curve"]
-        steps = [row["step"] for row in curve]
+        steps = [row["step"] / 1000 for row in curve]
         axes[0].plot(steps, [row["success"] for row in curve], label=name)
         axes[1].plot(steps, [row["reward"] for row in curve], label=name)
-    axes[0].set(title="success in training", xlabel="environment steps", ylim=(-0.03, 1.03))
-    axes[1].set(title="mean reward", xlabel="environment steps")
+    axes[0].set(title="success in training", xlabel="thousand environment steps", ylim=(-0.03, 1.03))
+    axes[1].set(title="mean reward", xlabel="thousand environment steps")
     axes[0].legend(frameon=False)
     page.section("Policies").figure(
         figure, "PPO with the annealed KL to the behavioral prior, and the same PPO without"
