@@ -14,24 +14,23 @@ import socket
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 import mujoco
 import numpy as np
 
-from dexprior.config import validate
 from dexprior.envs import wire
 from dexprior.envs.base import Reading
 from dexprior.envs.hardware.driver import RobotStatus
 from dexprior.envs.hardware.loopback import PROTOCOL, VERSION, state_to_plain
 from dexprior.envs.panel import Instance
 from dexprior.envs.sim import SimBackend
+from dexprior.envs.sim.serving import add_world_arguments, chosen_world
 from dexprior.errors import BadInput, ConnectionLost, DexpriorError, SafetyStop
 from dexprior.families import ParameterFamily
 from dexprior.types import Command
 from dexprior.worlds.arm import MAX_OPENING
-from dexprior.worlds.insertion import OTHER_FAMILY, InsertionConfig
+from dexprior.worlds.insertion import InsertionConfig
 from dexprior.worlds.stepping import CONTROL_DT
 
 __all__ = ["LoopbackRobot", "main", "serve"]
@@ -257,21 +256,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Build the robot that the command line describes, and serve it."""
     parser = argparse.ArgumentParser(prog="python -m dexprior.envs.hardware.robot", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0 lets the system choose; always on 127.0.0.1")
-    parser.add_argument("--family", type=Path, help="JSON file of the parameter family; default: the other world")
-    parser.add_argument("--world", type=Path, help="JSON file of nut and bolt sizes")
-    parser.add_argument("--cone", choices=("elliptic", "pyramidal"), default="elliptic", help="friction cone")
-    parser.add_argument("--seed", type=int, default=0, help="draws the one set of values of this robot's world")
     parser.add_argument("--real-time", action="store_true", help="let its clock run with the wall's")
     parser.add_argument("--stale-after", type=float, default=0.2, help="seconds without a command until it holds")
-    parser.add_argument("--no-tracker", action="store_true", help="do not tell the truth about the nut")
-    parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
+    add_world_arguments(parser)
     chosen = parser.parse_args(arguments)
     if chosen.with_parent:
         wire.exit_with_parent()
     try:
-        family = OTHER_FAMILY if chosen.family is None else ParameterFamily.read(chosen.family)
-        sizes = {} if chosen.world is None else wire.read_json(chosen.world)
-        world = validate(InsertionConfig, sizes, where=str(chosen.world))
+        family, world = chosen_world(chosen)
         listener = wire.listen(wire.LOCALHOST, chosen.port)
     except DexpriorError as error:
         parser.exit(2, f"loopback robot: {error}\n")

@@ -13,19 +13,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dexprior.config import to_plain, validate
+from dexprior.config import to_plain
 from dexprior.envs import wire
 from dexprior.envs.base import Backend
 from dexprior.envs.reality import messages
 from dexprior.envs.sim import SimBackend
+from dexprior.envs.sim.serving import add_world_arguments, chosen_world
 from dexprior.errors import BadInput, ConnectionLost, DexpriorError
-from dexprior.families import ParameterFamily
-from dexprior.worlds.insertion import OTHER_FAMILY, InsertionConfig
 from dexprior.worlds.stepping import CONTROL_DT
 
 __all__ = ["ServedWorld", "main", "serve"]
@@ -115,19 +113,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m dexprior.envs.reality.server", description=__doc__)
     parser.add_argument("--host", default=wire.LOCALHOST, help="address to bind; there is no authentication")
     parser.add_argument("--port", type=int, default=0, help="0 lets the system choose")
-    parser.add_argument("--family", type=Path, help="JSON file of the parameter family; default: the other world")
-    parser.add_argument("--world", type=Path, help="JSON file of nut and bolt sizes")
-    parser.add_argument("--cone", choices=("elliptic", "pyramidal"), default="elliptic", help="friction cone")
-    parser.add_argument("--seed", type=int, default=0, help="draws the one set of values of this reality")
-    parser.add_argument("--no-tracker", action="store_true", help="do not tell the truth about the nut")
-    parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
+    add_world_arguments(parser)
     chosen = parser.parse_args(arguments)
     if chosen.with_parent:
         wire.exit_with_parent()
     try:
-        family = OTHER_FAMILY if chosen.family is None else ParameterFamily.read(chosen.family)
-        sizes = {} if chosen.world is None else wire.read_json(chosen.world)
-        world = validate(InsertionConfig, sizes, where=str(chosen.world))
+        family, world = chosen_world(chosen)
         listener = wire.listen(chosen.host, chosen.port)
     except DexpriorError as error:
         parser.exit(2, f"reality server: {error}\n")
