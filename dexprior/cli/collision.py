@@ -1,17 +1,33 @@
-"""Distil MuJoCo's collisions, identify and fine-tune on ten measured impacts, and evaluate on the rest.
+"""The learned collision model: make one, fit it to measured impacts, compare it with every opponent, plan with it.
 
-Measured impacts are looked for under $DEXPRIOR_DATA; where there are none, generated ones stand in and the result says
-so.
+dexprior collision                 the whole stage on one draw of measured impacts (or generated ones, and says so)
+dexprior collision generate        simulated impacts; with scene=NAME of that pair of geometries
+dexprior collision distill         the network from them, into out/base.safetensors
+dexprior collision identify        contact parameters of the impacts in data=FILE, through model=base.safetensors
+dexprior collision finetune        the same, and what the parameters cannot say: out/collision.safetensors
+dexprior collision evaluate        set=ellipse|cube train=FILE test=FILE n_real=10 draws=20 out=RESULT.json
+dexprior collision plan            one strike that brings an object to target=[x,y,yaw], with model=FILE
+
+Measured ellipse impacts are looked for under $DEXPRIOR_DATA. An interrupted command goes on where it was stopped.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from dexprior.cli.show import show
+from dexprior.artifacts import file_hash, write_json
+from dexprior.cli.show import first_existing, show
 from dexprior.collision.stage import CollisionConfig
 from dexprior.config import Ge, config
+from dexprior.errors import BadInput
+
+if TYPE_CHECKING:
+    from dexprior.data.impacts import PlanarImpacts
+
+WORDS = ("generate", "distill", "identify", "finetune", "evaluate", "plan")
 
 
 @config
@@ -19,22 +35,134 @@ class Config:
     """Settings of `dexprior collision`."""
 
     data: str | None = None
-    """The measured ellipse_impacts.npz; by default looked for."""
+    """Measured impacts: ellipse_impacts.npz, or what `dexprior data import` made; by default looked for."""
     out: str = "runs/collision"
-    """Run folder."""
+    """Run folder; for evaluate a RESULT.json, whose parts are kept in the folder RESULT.parts beside it."""
     seed: Annotated[int, Ge(0)] = 0
     """Of simulation and training."""
+    model: str | None = None
+    """A base or collision model on disk; by default out/base.safetensors, then runs/collision."""
+    set: Literal["ellipse", "cube"] = "ellipse"
+    """Measured set that evaluate compares on."""
+    train: str | None = None
+    """Measured file that evaluate draws from."""
+    test: str | None = None
+    """Measured file that evaluate scores on; may be the same as train, which is then split."""
+    n_real: Annotated[int, Ge(3)] = 10
+    """Measured impacts (or tosses) to adapt to."""
+    draws: Annotated[int, Ge(1)] = 1
+    """How many times they are drawn anew."""
     collision: CollisionConfig = CollisionConfig()
-    """The stage."""
+    """The stage; its n_real and draws are those above."""
 
 
 def run(config: Config, words: list[str]) -> int:
-    """Run the stage and draw its accuracy."""
+    """Dispatch."""
+    steps = {
+        "generate": _generate,
+        "distill": _distill,
+        "identify": _identify,
+        "finetune": _finetune,
+        "evaluate": _evaluate,
+    }
+    if not words:
+        return _stage(config)
+    if len(words) != 1 or words[0] not in steps:
+        raise BadInput(f"collision {' '.join(words)}: choices: {', '.join(WORDS)}, or nothing")
+    return steps[words[0]](config)
+
+
+def _settings(config: Config) -> CollisionConfig:
+    return replace(config.collision, n_real=config.n_real, draws=config.draws)
+
+
+def _stage(config: Config) -> int:
     from dexprior.collision.report import plot_accuracy
     from dexprior.collision.stage import run as run_stage
     from dexprior.data.impacts import find_ellipse_impacts
 
     data = Path(config.data) if config.data else find_ellipse_impacts()
-    show(run_stage(config.collision, Path(config.out), seed=config.seed, data=data))
+    show(run_stage(_settings(config), Path(config.out), seed=config.seed, data=data))
     plot_accuracy(config.out, Path(config.out) / "accuracy.png")
     return 0
+
+
+def _generate(config: Config) -> int:
+    from dexprior.collision.stage import open_base, simulated_pairs
+
+    pairs = simulated_pairs(open_base(_settings(config), Path(config.out), seed=config.seed), _settings(config))
+    show({"pairs": len(pairs), **pairs.counts, "file": str(Path(config.out) / "pairs.safetensors")})
+    return 0
+
+
+def _distill(config: Config) -> int:
+    from dexprior.collision.stage import open_base, train_base
+
+    record = open_base(_settings(config), Path(config.out), seed=config.seed)
+    model, pairs = train_base(record, _settings(config), progress=True)
+    scatter = dict(zip(("normal", "tangential"), model.scatter.tolist()))
+    show({"pairs": len(pairs), "scatter": scatter, "file": str(record.file("base.safetensors"))})
+    return 0
+
+
+def _identify(config: Config) -> int:
+    from dexprior.collision.calibration import identify
+    from dexprior.collision.surrogate import Surrogate
+
+    base = Surrogate.load(_base(config))
+    settings = config.collision
+    found = identify(base, _impacts(config), settings.identify, settings.residual)
+    result = found.as_dict()
+    write_json(Path(config.out) / "identified.json", result)
+    show(result)
+    return 0
+
+
+def _finetune(config: Config) -> int:
+    from dexprior.collision.calibration import finetune, identify
+    from dexprior.collision.surrogate import Surrogate
+
+    source = _base(config)
+    base, impacts, settings = Surrogate.load(source), _impacts(config), config.collision
+    found = identify(base, impacts, settings.identify, settings.residual)
+    model = finetune(base, impacts, found, settings.residual)
+    path = Path(config.out) / "collision.safetensors"
+    model.save(path, producer="collision", seed=config.seed, parents=(file_hash(source),))
+    show({"impacts": len(impacts), "identified": found.as_dict(), "file": str(path)})
+    return 0
+
+
+def _evaluate(config: Config) -> int:
+    if config.train is None or config.test is None:
+        raise BadInput("collision evaluate: give train=FILE and test=FILE (they may be the same file)")
+    out = Path(config.out)
+    if out.suffix != ".json":
+        raise BadInput(f"collision evaluate: out={config.out} must name a .json file")
+    parts = out.with_suffix(".parts")
+    if config.set == "ellipse":
+        from dexprior.collision.stage import compare
+
+        result = compare(_settings(config), parts, seed=config.seed, train=Path(config.train), test=Path(config.test))
+    else:
+        raise BadInput("collision evaluate: set=cube is not wired up yet")
+    write_json(out, result)
+    print(json.dumps({name: _short(numbers) for name, numbers in result["methods"].items()}, indent=2))
+    return 0
+
+
+def _short(numbers: dict[str, object]) -> dict[str, object]:
+    return {name: numbers[name] for name in ("acc_0.1", "acc_0.2", "median") if name in numbers}
+
+
+def _base(config: Config) -> Path:
+    candidates = [f"{config.out}/base.safetensors", "runs/collision/base.safetensors"]
+    return first_existing(config.model, candidates, "base model", "dexprior collision distill")
+
+
+def _impacts(config: Config) -> PlanarImpacts:
+    from dexprior.data.impacts import find_ellipse_impacts, load_impacts
+
+    data = Path(config.data) if config.data else find_ellipse_impacts()
+    if data is None:
+        raise BadInput("collision: give data=FILE, or set $DEXPRIOR_DATA to where impacts/ellipse_impacts.npz lies")
+    return load_impacts(data)

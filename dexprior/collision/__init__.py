@@ -1,27 +1,41 @@
 """A hybrid collision model: distilled from MuJoCo, adapted to a few real impacts, stepped inside MuJoCo.
 
-`run` makes and measures one (`stage.py`); `Surrogate` predicts; `HybridStepper` replaces `mj_step`. After
-CLASH ("Collision Learning via Augmented Sim-to-real Hybridization"), in the contact frame instead of for one
-pair of shapes.
+    generator  impacts in MuJoCo, over a family of contacts        (shapes/: any pair of geometries)
+    distill    -> surrogate: a network from approach to contact impulse
+    calibration -> its contact parameters and what it misses, from about ten measured impacts
+    hybrid/    MuJoCo's stepping with the model inside             (planar/: thousands of sliding objects at once)
+    stage      all of it, and every opponent on the same impacts   (clash, baselines, tosses/: cubes)
+
+After CLASH, arXiv 2602.18707, in the contact frame instead of for one pair of shapes.
 """
 
+from dexprior.collision.baselines import CmaConfig, GridConfig, fit_closed_form, tune_mujoco_cma, tune_mujoco_grid
+from dexprior.collision.calibration import Identified, IdentifyConfig, finetune, identify
+from dexprior.collision.clash import ClashConfig, ClashModel
 from dexprior.collision.closed_form import RestitutionFriction
+from dexprior.collision.distill import DistillConfig, distill
 from dexprior.collision.evaluation import (
-    GridConfig,
     accuracy_curve,
-    fit_closed_form,
     point_impulse_bound,
     predict_impacts,
     relative_error,
-    simulate_with,
+    score_distribution,
     summarize,
-    tune_mujoco,
 )
 from dexprior.collision.generator import CollisionPairs, GeneratorConfig, best_impulse, generate_pairs
-from dexprior.collision.hybrid import Contact, HybridConfig, HybridStepper, RangedCollisionModel
-from dexprior.collision.parameters import ContactRanges
+from dexprior.collision.hybrid import (
+    Answer,
+    Contact,
+    HybridBatch,
+    HybridConfig,
+    HybridStep,
+    HybridStepper,
+    RangedCollisionModel,
+)
+from dexprior.collision.parameters import PARAMETERS, ContactRanges
 from dexprior.collision.report import plot_accuracy
-from dexprior.collision.stage import CollisionConfig, run
+from dexprior.collision.residual import ImpulseResidual, ResidualConfig
+from dexprior.collision.stage import CollisionConfig, compare, run
 from dexprior.collision.surrogate import (
     ImpulseNetwork,
     Surrogate,
@@ -30,56 +44,58 @@ from dexprior.collision.surrogate import (
     contact_velocity,
     seen_range,
 )
-from dexprior.collision.training import (
-    DistillConfig,
-    FinetuneConfig,
-    Finetuned,
-    IdentifyConfig,
-    distill,
-    finetune,
-    identify,
-)
 
 __all__ = [
     # the stage
     "CollisionConfig",
     "run",
+    "compare",
     "plot_accuracy",
     # models
     "Surrogate",
     "SurrogateConfig",
     "ImpulseNetwork",
+    "ImpulseResidual",
     "RestitutionFriction",
     "apply_impulse",
     "contact_velocity",
     "seen_range",
     # stepping
     "HybridStepper",
+    "HybridStep",
+    "HybridBatch",
     "HybridConfig",
+    "Answer",
     "Contact",
     "RangedCollisionModel",
     # simulated impacts
+    "PARAMETERS",
     "CollisionPairs",
     "ContactRanges",
     "GeneratorConfig",
     "best_impulse",
     "generate_pairs",
-    # training
+    # training and calibration
     "DistillConfig",
-    "FinetuneConfig",
-    "Finetuned",
-    "IdentifyConfig",
     "distill",
-    "finetune",
+    "IdentifyConfig",
+    "Identified",
     "identify",
-    # evaluation
+    "ResidualConfig",
+    "finetune",
+    # opponents
+    "ClashConfig",
+    "ClashModel",
+    "CmaConfig",
     "GridConfig",
-    "accuracy_curve",
     "fit_closed_form",
+    "tune_mujoco_cma",
+    "tune_mujoco_grid",
+    # evaluation
+    "accuracy_curve",
     "point_impulse_bound",
     "predict_impacts",
     "relative_error",
-    "simulate_with",
+    "score_distribution",
     "summarize",
-    "tune_mujoco",
 ]

@@ -27,6 +27,11 @@ class RestitutionFriction:
         """Names of the columns of `phi`."""
         return ("restitution", "friction")
 
+    @property
+    def rows(self) -> int:
+        """Normal and tangent."""
+        return 2
+
     def predict(
         self,
         pre: Float[np.ndarray, "batch dof"],
@@ -44,7 +49,8 @@ class RestitutionFriction:
         a = geometry.delassus
         u = contact_velocity(pre, geometry)
         rebound = np.maximum(-u[:, 0], 0.0) * (1.0 + phi[:, 0])  # change of the normal velocity
-        stick = np.linalg.solve(a, np.stack([rebound, -u[:, 1]], axis=1)[..., None])[..., 0]
+        # the pseudo-inverse serves mechanisms of one degree of freedom, whose contact moves along one line only
+        stick = (np.linalg.pinv(a, hermitian=True) @ np.stack([rebound, -u[:, 1]], axis=1)[..., None])[..., 0]
         side = np.sign(stick[:, 1]) * phi[:, 1]
         normal = rebound / np.maximum(a[:, 0, 0] + side * a[:, 0, 1], 1e-12)
         slip = np.stack([normal, side * normal], axis=1)

@@ -1,4 +1,4 @@
-"""How well collision models predict measured impacts: one metric, one split, and the baselines.
+"""How well collision models predict measured impacts.
 
 The error of an impact is ||pred - true|| / ||true|| in (vx, vy, k omega), with k the radius of gyration: the
 kinetic-energy norm. acc_e is the share of impacts with an error below e (CLASH, its equation 4).
@@ -6,48 +6,34 @@ kinetic-energy norm. acc_e is the share of impacts with an error below e (CLASH,
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.stats import norm
 
-from dexprior.collision.closed_form import RestitutionFriction
 from dexprior.collision.generator import best_impulse
-from dexprior.collision.parameters import ContactRanges
-from dexprior.collision.surrogate import apply_impulse
-from dexprior.config import Ge, config
-from dexprior.data.impacts import PlanarImpacts, simulate_impacts
+from dexprior.collision.surrogate import Surrogate, apply_impulse, contact_velocity
+from dexprior.data.impacts import PlanarImpacts
 from dexprior.errors import BadInput
 from dexprior.stats import clopper_pearson
 from dexprior.types.collision import CollisionModel
 
 __all__ = [
-    "GridConfig",
     "accuracy_curve",
-    "fit_closed_form",
+    "bootstrap_mean",
+    "measured_impulse",
+    "paired_ratio",
     "point_impulse_bound",
     "predict_impacts",
     "relative_error",
-    "simulate_with",
+    "score_distribution",
     "summarize",
-    "tune_mujoco",
 ]
 
 THRESHOLDS = (0.1, 0.2)
 
-
-@config
-class GridConfig:
-    """The grid that MuJoCo's contact parameters are tuned on, log-spaced over the ranges."""
-
-    friction: Annotated[int, Ge(1)] = 14
-    """Values of the Coulomb coefficient."""
-    damping_ratio: Annotated[int, Ge(1)] = 12
-    """Values of the damping ratio."""
-    time_constant: Annotated[int, Ge(1)] = 5
-    """Values of the time constant."""
-    closed_form: Annotated[int, Ge(1)] = 101
-    """Values of restitution and of friction in [0, 1] for the closed form."""
+_RESAMPLES = 4000
 
 
 def relative_error(predicted: Float[np.ndarray, "impact 3"], impacts: PlanarImpacts) -> Float[np.ndarray, " impact"]:
@@ -85,55 +71,52 @@ def predict_impacts(
     return model.predict(impacts.pre, impacts.geometry, np.tile(phi, (len(impacts), 1)))
 
 
-def simulate_with(
-    impacts: PlanarImpacts, phi: Float[np.ndarray, " parameter"], *, threads: int = 1
-) -> Float[np.ndarray, "impact 3"]:
-    """MuJoCo's velocity after each measured impact: from the measured state before, with one phi for all."""
-    post, _ = simulate_impacts(
-        impacts.pre,
-        impacts.angle,
-        np.tile(phi, (len(impacts), 1)),
-        semi_axes=impacts.semi_axes,
-        mass=impacts.mass,
-        inertia=impacts.inertia,
-        threads=threads,
-    )
-    return post
-
-
-def tune_mujoco(
-    impacts: PlanarImpacts, ranges: ContactRanges, grid: GridConfig, *, threads: int = 1
-) -> Float[np.ndarray, " parameter"]:
-    """MuJoCo's contact parameters by grid search on a few measured impacts: smallest mean relative error."""
-    sizes = (grid.friction, grid.damping_ratio, grid.time_constant)
-    ticks = [np.geomspace(low, high, size) for (low, high), size in zip(ranges.bounds, sizes)]
-    candidates = np.stack(np.meshgrid(*ticks, indexing="ij"), -1).reshape(-1, len(sizes))
-    many, n = len(candidates), len(impacts)
-    post, _ = simulate_impacts(
-        np.tile(impacts.pre, (many, 1)),
-        np.tile(impacts.angle, many),
-        np.repeat(candidates, n, axis=0),
-        semi_axes=impacts.semi_axes,
-        mass=impacts.mass,
-        inertia=impacts.inertia,
-        threads=threads,
-    )
-    errors = relative_error(post, impacts.take(np.tile(np.arange(n), many))).reshape(many, n)
-    return candidates[int(errors.mean(axis=1).argmin())]
-
-
-def fit_closed_form(impacts: PlanarImpacts, grid: GridConfig) -> Float[np.ndarray, " 2"]:
-    """phi of `RestitutionFriction` by grid search on a few measured impacts: smallest mean relative error."""
-    ticks = np.linspace(0.0, 1.0, grid.closed_form)
-    candidates = np.stack(np.meshgrid(ticks, ticks, indexing="ij"), -1).reshape(-1, 2)
-    many, n = len(candidates), len(impacts)
-    tiled = impacts.take(np.tile(np.arange(n), many))
-    post, _ = RestitutionFriction().predict(tiled.pre, tiled.geometry, np.repeat(candidates, n, axis=0))
-    return candidates[int(relative_error(post, tiled).reshape(many, n).mean(axis=1).argmin())]
-
-
 def point_impulse_bound(impacts: PlanarImpacts) -> Float[np.ndarray, "impact 3"]:
     """The best that one impulse at the contact point can do: a bound, not a model, as it sees the outcome."""
     impulse = best_impulse(impacts.post - impacts.pre, impacts.geometry)
     post, _ = apply_impulse(impacts.pre, impacts.geometry, impulse, np.zeros_like(impulse))
     return post
+
+
+def measured_impulse(impacts: PlanarImpacts) -> Float[np.ndarray, "impact 2"]:
+    """The best contact impulse of each impact, in units of |u_n|/A_nn."""
+    geometry = impacts.geometry
+    approach = contact_velocity(impacts.pre, geometry)
+    unit = -approach[:, :1] / geometry.delassus[:, 0, :1]
+    return best_impulse(impacts.post - impacts.pre, geometry) / unit
+
+
+def score_distribution(
+    model: Surrogate, impacts: PlanarImpacts, phi: Float[np.ndarray, " parameter"]
+) -> dict[str, float]:
+    """How well the predicted spread fits: mean negative log-likelihood of a component of the measured impulse (in units
+    of |u_n|/A_nn), and the share of components inside the intervals of 50 and 90 %."""
+    mean, std = model.impulse(impacts.pre, impacts.geometry, np.tile(phi, (len(impacts), 1)))
+    standardized = (measured_impulse(impacts) - mean) / std
+    nll = 0.5 * standardized**2 + np.log(std) + 0.5 * np.log(2.0 * np.pi)
+    inside = np.abs(standardized)
+    return {
+        "negative_log_likelihood": float(nll.mean()),
+        "coverage_50": float((inside < norm.ppf(0.75)).mean()),
+        "coverage_90": float((inside < norm.ppf(0.95)).mean()),
+    }
+
+
+def bootstrap_mean(values: Float[np.ndarray, " draw"], *, level: float = 0.95, seed: int = 0) -> list[float]:
+    """Percentile interval of the mean over draws."""
+    rows = np.random.default_rng(seed).integers(len(values), size=(_RESAMPLES, len(values)))
+    tail = 50.0 * (1.0 - level)
+    return np.percentile(values[rows].mean(axis=1), [tail, 100.0 - tail]).tolist()
+
+
+def paired_ratio(
+    ours: Float[np.ndarray, " draw"], other: Float[np.ndarray, " draw"], *, level: float = 0.95, seed: int = 0
+) -> tuple[float | None, list[float] | None]:
+    """Ratio of means over the same draws and its percentile interval; None where the other mean is zero."""
+    if other.mean() == 0.0:
+        return None, None
+    rows = np.random.default_rng(seed).integers(len(ours), size=(_RESAMPLES, len(ours)))
+    below = np.maximum(other[rows].mean(axis=1), np.finfo(float).tiny)
+    tail = 50.0 * (1.0 - level)
+    interval = np.percentile(ours[rows].mean(axis=1) / below, [tail, 100.0 - tail]).tolist()
+    return float(ours.mean() / other.mean()), interval

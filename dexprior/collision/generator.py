@@ -6,6 +6,7 @@ Delassus operator, contact parameters, and the impulse that explains the change 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -13,8 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.collision.parameters import ContactRanges
-from dexprior.config import Ge, Gt, config
-from dexprior.data.impacts import ELLIPSE_MASS, ellipse_contact, kinetic_energy, simulate_impacts
+from dexprior.config import Ge, Gt, Le, config
+from dexprior.data.impacts import ELLIPSE_MASS, ellipse_contact, kinetic_energy
+from dexprior.data.simulated_impacts import simulate_impacts
 from dexprior.errors import BadInput
 from dexprior.types.check import Checker
 from dexprior.types.collision import ContactGeometry
@@ -29,7 +31,7 @@ _MAX_ROUNDS = 20
 class GeneratorConfig:
     """What is sampled. Shapes vary so that the Delassus operator does, not only this one ellipse's."""
 
-    pairs: Annotated[int, Ge(1)] = 20_000
+    pairs: Annotated[int, Ge(1)] = 100_000
     """Accepted impacts."""
     approach_speed: tuple[float, float] = (0.1, 6.0)
     """Normal speed at the contact point [m/s], log-uniform."""
@@ -39,10 +41,12 @@ class GeneratorConfig:
     """Largest angular speed before the impact [rad/s]."""
     semi_major: tuple[float, float] = (0.025, 0.045)
     """[m]"""
-    aspect: tuple[float, float] = (0.5, 1.0)
-    """Semi-minor over semi-major axis."""
-    solidity: tuple[float, float] = (0.15, 0.3)
-    """Inertia over m (a^2 + b^2): 0.2 for a solid ellipsoid, 0.25 for a plate."""
+    aspect: tuple[float, float] = (0.15, 1.0)
+    """Semi-minor over semi-major axis: thin ones are struck far beside the centre."""
+    solidity: tuple[float, float] = (0.1, 0.5)
+    """Inertia over m (a^2 + b^2), log-uniform: 0.2 for a solid ellipsoid, 0.25 for a plate, more for a dumbbell."""
+    impedance: Annotated[float, Gt(0), Le(0.9999)] = 0.005
+    """MuJoCo's `solimp`: low values make the contact an explicit spring and damper."""
     resolution: Annotated[int, Ge(4)] = 12
     """Time steps per damping_ratio * time_constant; 12 is within 0.5 % (median) of 60."""
 
@@ -58,11 +62,11 @@ class CollisionPairs:
     delassus: Float[np.ndarray, "pair 2 2"]
     """A = J M^-1 J^T at the first touch [1/kg]."""
     phi: Float[np.ndarray, "pair parameter"]
-    """Contact parameters."""
+    """Contact parameters that the simulator was given."""
     impulse: Float[np.ndarray, "pair 2"]
     """At the first touch [N s]."""
     counts: dict[str, int]
-    """How many impacts were simulated, rejected because they gained energy, and cut off in contact."""
+    """How many impacts were simulated, and rejected because they gained energy or were cut off in contact."""
 
     def __post_init__(self) -> None:
         check = Checker(self)
@@ -82,7 +86,8 @@ class CollisionPairs:
 def generate_pairs(config: GeneratorConfig, ranges: ContactRanges, *, seed: int, threads: int = 1) -> CollisionPairs:
     """Simulate random impacts until `config.pairs` are accepted; a function of (config, ranges, seed) alone.
 
-    An impact that gains kinetic energy (MuJoCo's soft contacts do that now and then) is rejected and counted.
+    An impact that gains kinetic energy (MuJoCo's soft contacts do that now and then) or turns into a push is rejected
+    and counted.
 
     Raises:
         BadInput: nearly everything is rejected.
@@ -93,22 +98,24 @@ def generate_pairs(config: GeneratorConfig, ranges: ContactRanges, *, seed: int,
     for attempt in range(_MAX_ROUNDS):
         spare = missing // 16 + 8
         found = _simulate_round(config, ranges, seed=[seed, attempt], n=missing + spare, threads=threads)
-        gained = found.pop("gained")
-        kept.append({name: value[~gained][:missing] for name, value in found.items()})
-        counts["simulated"] += len(gained)
+        gained, cut_off = found.pop("gained"), found.pop("cut_off")
+        good = ~(gained | cut_off)
+        kept.append({name: value[good][:missing] for name, value in found.items()})
+        counts["simulated"] += len(good)
         counts["gained_energy"] += int(gained.sum())
-        counts["cut_off"] += int(found["cut_off"].sum())
+        counts["cut_off"] += int(cut_off.sum())
         missing -= len(kept[-1]["approach"])
         if missing == 0:
             break
     else:
         raise BadInput(f"generate_pairs: {missing} of {config.pairs} impacts missing after {counts}")
     joined = {name: np.concatenate([part[name] for part in kept]) for name in kept[0]}
-    joined.pop("cut_off")
     return CollisionPairs(**joined, counts=counts)
 
 
-def best_impulse(change: Float[np.ndarray, "batch dof"], geometry: ContactGeometry) -> Float[np.ndarray, "batch 2"]:
+def best_impulse(
+    change: Float[np.ndarray, "batch dof"], geometry: ContactGeometry
+) -> Float[np.ndarray, "batch contact"]:
     """The contact impulse that best explains a change of velocity, in the kinetic-energy norm.
 
     argmin_p (M^-1 J^T p - dv)^T M (M^-1 J^T p - dv)  =  A^-1 J dv.
@@ -125,7 +132,11 @@ def _simulate_round(
     major = rng.uniform(*config.semi_major, n)
     axes = np.stack([major, major * rng.uniform(*config.aspect, n)], axis=1)
     mass = ELLIPSE_MASS  # the outcome in velocities does not depend on it
-    inertia = mass * (axes**2).sum(axis=1) * rng.uniform(*config.solidity, n)
+    inertia = (
+        mass
+        * (axes**2).sum(axis=1)
+        * np.exp(rng.uniform(math.log(config.solidity[0]), math.log(config.solidity[1]), n))
+    )
     angle = rng.uniform(0.0, 2.0 * np.pi, n)
     normal, tangent = ellipse_contact(angle, axes)
     low, high = np.log(config.approach_speed)
@@ -143,6 +154,7 @@ def _simulate_round(
         semi_axes=axes,
         mass=mass,
         inertia=inertia,
+        impedance=config.impedance,
         resolution=config.resolution,
         threads=threads,
     )

@@ -1,4 +1,4 @@
-"""Contact parameters phi = (friction, damping ratio, time constant): their ranges and a common scale."""
+"""Contact parameters phi: their ranges, a common scale, and what the simulator is given at an impact's speed."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.config import config
-from dexprior.data.impacts import CONTACT_PARAMETERS
+from dexprior.data.simulated_impacts import CONTACT_PARAMETERS
 from dexprior.errors import ConfigError
 
-__all__ = ["ContactRanges"]
+__all__ = ["PARAMETERS", "ContactRanges"]
+
+PARAMETERS = (*CONTACT_PARAMETERS, "damping_exponent")
+"""Columns of phi: the simulator's parameters, and how the damping ratio changes with the speed of the impact."""
+
+_SIMULATED = len(CONTACT_PARAMETERS)
+_DAMPING = CONTACT_PARAMETERS.index("damping_ratio")
 
 
 @config
@@ -21,42 +27,70 @@ class ContactRanges:
     friction: tuple[float, float] = (0.02, 1.0)
     """Coulomb coefficient."""
     damping_ratio: tuple[float, float] = (0.05, 1.0)
-    """Of the contact's spring and damper; 1 does not bounce, 0.2 has a restitution of about 0.5."""
-    time_constant: tuple[float, float] = (0.0005, 0.008)
-    """[s]; an impact lasts about pi * damping_ratio * time_constant, and beyond 5 ms it is a push."""
+    """Of the contact's spring and damper at 1 m/s; 1 does not bounce, 0.2 has a restitution of about 0.5."""
+    time_constant: tuple[float, float] = (0.0003, 0.002)
+    """[s]; an impact lasts about pi * damping_ratio * time_constant, here at most 6 ms: longer ones are pushes."""
+    impratio: tuple[float, float] = (0.2, 20.0)
+    """Tangential over normal damping: low values let a contact creep, high ones make it stick."""
+    damping_exponent: tuple[float, float] = (-0.5, 0.5)
+    """Of the damping ratio in the normal approach speed: positive where fast impacts bounce less; linear scale."""
 
     def __post_init__(self) -> None:
         for name in CONTACT_PARAMETERS:
             low, high = getattr(self, name)
             if not 0 < low < high:
                 raise ConfigError(f"ranges.{name} = ({low}, {high}): needs 0 < low < high")
+        low, high = self.damping_exponent
+        if not low < high:
+            raise ConfigError(f"ranges.damping_exponent = ({low}, {high}): needs low < high")
 
     @property
     def bounds(self) -> Float[np.ndarray, "parameter 2"]:
-        """Low and high of each parameter, in the order of `CONTACT_PARAMETERS`."""
-        return np.array([getattr(self, name) for name in CONTACT_PARAMETERS])
+        """Low and high of each parameter, in the order of `PARAMETERS`."""
+        return np.array([getattr(self, name) for name in PARAMETERS])
 
-    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "n parameter"]:
-        """Log-uniform draws."""
-        return self.from_unit(np, rng.uniform(-1.0, 1.0, (n, len(CONTACT_PARAMETERS))))
+    def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "n simulated"]:
+        """Log-uniform draws of what the simulator is given."""
+        unit = rng.uniform(-1.0, 1.0, (n, _SIMULATED))
+        return self.from_unit(np, np.concatenate([unit, np.zeros((n, 1))], axis=1))[:, :_SIMULATED]
 
     def to_unit(self, xp: Any, phi: Any) -> Any:
-        """Logarithmic scale on which the range is [-1, 1]; `xp` is `numpy` or `torch`."""
+        """Scale on which the range is [-1, 1], logarithmic but for the exponent; `xp` is `numpy` or `torch`.
+
+        Takes all columns, or the simulator's alone.
+        """
         middle, half = self._scale(xp, phi)
-        return (xp.log(phi) - middle) / half
+        columns = [xp.log(phi[:, :_SIMULATED]), phi[:, _SIMULATED:]]
+        return (xp.concatenate(columns, -1) - middle) / half
 
     def from_unit(self, xp: Any, unit: Any) -> Any:
         """Inverse of `to_unit`."""
         middle, half = self._scale(xp, unit)
-        return xp.exp(middle + half * unit)
+        scaled = middle + half * unit
+        return xp.concatenate([xp.exp(scaled[:, :_SIMULATED]), scaled[:, _SIMULATED:]], -1)
+
+    def at_speed(self, xp: Any, phi: Any, speed: Any) -> Any:
+        """What the simulator is given for impacts of `speed` [m/s]: the damping ratio follows the exponent.
+
+        It is held inside its range, which is all that the network has seen.
+        """
+        low, high = self.damping_ratio
+        damping = xp.clip(phi[:, _DAMPING] * xp.exp(phi[:, _SIMULATED] * xp.log(speed)), low, high)
+        columns = [phi[:, k] for k in range(_SIMULATED)]
+        columns[_DAMPING] = damping
+        return xp.stack(columns, -1)
 
     def contains(self, phi: Float[np.ndarray, "batch parameter"]) -> Bool[np.ndarray, " batch"]:
         """Whether every parameter lies in its range (with a tolerance for rounding)."""
         low, high = self.bounds.T
-        return ((phi >= low * (1 - 1e-9)) & (phi <= high * (1 + 1e-9))).all(axis=-1)
+        slack = 1e-9 * (high - low)
+        return ((phi >= low - slack) & (phi <= high + slack)).all(axis=-1)
 
     def _scale(self, xp: Any, like: Any) -> tuple[Any, Any]:
-        low, high = np.log(self.bounds).T
+        columns = like.shape[1]
+        bounds = self.bounds
+        bounds[:_SIMULATED] = np.log(bounds[:_SIMULATED])
+        low, high = bounds[:columns].T
         middle, half = (high + low) / 2, (high - low) / 2
         if xp is np:
             return middle, half

@@ -16,19 +16,23 @@ __all__ = ["LABELS", "plot_accuracy"]
 
 LABELS = {
     "point_impulse_bound": "best point impulse (bound: sees the outcome)",
-    "surrogate_finetuned": "surrogate, fine-tuned",
-    "surrogate": "surrogate, identified",
+    "finetuned": "network identified and fine-tuned",
+    "identified": "network identified",
+    "clash": "CLASH, as published",
     "closed_form": "restitution + friction",
-    "mujoco_tuned": "MuJoCo, grid-tuned",
+    "mujoco_cma": "MuJoCo, tuned by CMA-ES",
+    "mujoco_grid": "MuJoCo, grid-tuned",
 }
 """Methods in the order in which they are drawn."""
 
 _COLORS = {
     "point_impulse_bound": "#8a8a8a",
-    "surrogate_finetuned": "#b2182b",
-    "surrogate": "#ef8a62",
+    "finetuned": "#b2182b",
+    "identified": "#ef8a62",
+    "clash": "#762a83",
     "closed_form": "#4d9221",
-    "mujoco_tuned": "#2166ac",
+    "mujoco_cma": "#2166ac",
+    "mujoco_grid": "#67a9cf",
 }
 
 
@@ -68,11 +72,11 @@ def _draw(folder: Path, axes: Axes) -> None:
             label=f"{label}: median {numbers['median']:.3f}",
             color=_COLORS[name],
             linestyle="--" if name == "point_impulse_bound" else "-",
-            linewidth=2.2 if name == "surrogate_finetuned" else 1.5,
+            linewidth=2.2 if name == "finetuned" else 1.5,
         )
     for threshold in (0.1, 0.2):
         axes.axvline(threshold, color="#cccccc", linewidth=0.8, zorder=0)
-    count = result["methods"]["surrogate"]["n"]
+    count = result["n_test"]
     axes.set(
         xlim=(0.0, 0.6),
         ylim=(0.0, 1.0),

@@ -4,22 +4,22 @@ It sees the contact only, through the contact velocity u = J v and the Delassus 
 that the same network applies to any pair of bodies. Everything it reads and writes is dimensionless, up to
 the impact speed:
 
-    in    u_t/|u_n|, A_tn/A_nn, log(A_tt/A_nn), phi on its unit scale, log|u_n|
-    out   a restitution e >= 0, a friction ratio r in (-mu, mu), and two log-sigmas
+    in    u_t/|u_n|, A_tn/A_nn, log(A_tt/A_nn), phi at this speed on its unit scale, log|u_n|
+    out   a restitution e >= 0 and a friction ratio r in (-mu, mu)
     then  p_n = (1 + e) / (1 + r A_tn/A_nn)   (so that the contact separates at e |u_n|)
           p_t = r p_n                         (inside the friction cone, always)
-          p  <- s p, s <= 1                   (the largest s that adds no kinetic energy)
+    and   p <- p + residual(z)                (where calibrated on measured impacts; held in the widest cone)
+    and   p <- s p, s <= 1                    (the largest s that adds no kinetic energy)
 
-with impulses in units of |u_n|/A_nn. Mirroring the tangent mirrors the answer exactly: the network is
-averaged over both readings. The formulas are written once, for NumPy (prediction) and for torch (training)
-alike.
+with impulses in units of |u_n|/A_nn. Mirroring the tangent mirrors the network's answer exactly: it is averaged
+over both readings. Its formulas are written once, for NumPy (prediction) and for torch (training) alike.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,11 +28,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from dexprior.artifacts import load_module, save_module
+from dexprior.artifacts import load_module, make_header, write_tensors
 from dexprior.collision.generator import CollisionPairs
-from dexprior.collision.parameters import ContactRanges
-from dexprior.config import Ge, config, validate
-from dexprior.data.impacts import CONTACT_PARAMETERS
+from dexprior.collision.parameters import PARAMETERS, ContactRanges
+from dexprior.collision.residual import ImpulseResidual, residual_inputs
+from dexprior.config import Ge, config, to_plain, validate
+from dexprior.data.simulated_impacts import CONTACT_PARAMETERS
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.types.collision import ContactGeometry
 
@@ -46,14 +47,14 @@ __all__ = [
     "seen_range",
 ]
 
-SCHEMA = "dexprior.collision/1"
+SCHEMA = "dexprior.collision/2"
 
 _FEATURES = 4 + len(CONTACT_PARAMETERS)
-_HEADS = 4  # restitution, friction ratio, log-sigma normal, log-sigma tangential
-_ODD = np.array([1.0, -1.0, 1.0, 1.0])  # parity of the heads under mirroring the tangent
+_HEADS = 2  # restitution, friction ratio
+_ODD = np.array([1.0, -1.0])  # parity of the heads under mirroring the tangent
 _MIN_EFFECT = 0.2  # 1 + r A_tn/A_nn is kept above it: below lies jamming, where one impulse has no meaning
 _MIN_SPEED = 1e-9  # [m/s]
-_LOG_SIGMA = (-7.0, 2.0)
+_STEP = 1e-3  # of a finite difference in the unit scale of phi
 
 
 @config
@@ -81,11 +82,18 @@ class ImpulseNetwork(nn.Module):
         self,
         approach: Float[Tensor, "batch 2"],
         delassus: Float[Tensor, "batch 2 2"],
-        phi: Float[Tensor, "batch parameter"],
-    ) -> tuple[Float[Tensor, "batch 2"], Float[Tensor, "batch 2"]]:
-        """Dimensionless impulse [normal, tangential] and its log-sigma, in units of |u_n|/A_nn."""
+        simulated: Float[Tensor, "batch parameter"],
+    ) -> Float[Tensor, "batch 2"]:
+        """Dimensionless impulse [normal, tangential], in units of |u_n|/A_nn.
+
+        Args:
+            approach: contact velocity before [m/s].
+            delassus: [1/kg].
+            simulated: what the simulator is given, in the order of `CONTACT_PARAMETERS`.
+        """
         weights = [(layer.weight, layer.bias) for layer in self.layers]
-        return _impulse(torch, weights, self.config.ranges, approach, delassus, phi)
+        contact = _contact_features(torch, approach, delassus)
+        return _passive(torch, contact, _impulse(torch, weights, self.config.ranges, contact, simulated))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,24 +105,39 @@ class Surrogate:
     """Weight (out, in) and bias (out,) of each layer."""
     seen: Float[np.ndarray, "4 2"]
     """Range of the contact features in training: u_t/|u_n|, A_tn/A_nn, log(A_tt/A_nn), log|u_n|."""
+    scatter: Float[np.ndarray, " 2"]
+    """Standard deviation of the simulator's impulse about the network, in units of |u_n|/A_nn."""
     phi: Float[np.ndarray, " parameter"] | None = None
     """Contact parameters identified for one pair of materials, where that was done."""
+    phi_covariance: Float[np.ndarray, "parameter parameter"] | None = None
+    """Of the identified parameters, on their unit scale."""
+    residuals: Mapping[str, ImpulseResidual] = field(default_factory=dict)
+    """What measured impacts add: `context` where the geometry has one, `contact` where it has none."""
 
     @classmethod
     def from_network(
-        cls, network: ImpulseNetwork, seen: Float[np.ndarray, "4 2"], phi: np.ndarray | None = None
+        cls,
+        network: ImpulseNetwork,
+        seen: Float[np.ndarray, "4 2"],
+        scatter: Float[np.ndarray, " 2"] | None = None,
     ) -> Surrogate:
         """Copy a network's weights to NumPy (float64)."""
         layers = tuple(
             (_as_numpy(layer.weight), _as_numpy(layer.bias))  # type: ignore[arg-type]
             for layer in network.layers
         )
-        return cls(config=network.config, layers=layers, seen=np.asarray(seen), phi=phi)
+        spread = np.zeros(2) if scatter is None else np.asarray(scatter)
+        return cls(config=network.config, layers=layers, seen=np.asarray(seen), scatter=spread)
 
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the columns of `phi`."""
-        return CONTACT_PARAMETERS
+        return PARAMETERS
+
+    @property
+    def rows(self) -> int:
+        """Normal and tangent."""
+        return 2
 
     def predict(
         self,
@@ -125,18 +148,54 @@ class Surrogate:
         """Velocity after the impact and its standard deviation; a contact that separates is left alone.
 
         Raises:
-            BadInput: `phi` has the wrong number of columns, or is not positive.
+            BadInput: `phi` has the wrong number of columns, or is not positive where it must be.
         """
+        impulse, std = self.impulse(pre, geometry, phi)
+        approach = contact_velocity(pre, geometry)
+        unit = np.maximum(-approach[:, :1], 0.0) / geometry.delassus[:, 0, :1]  # [N s]; 0 where it separates
+        return apply_impulse(pre, geometry, impulse * unit, std * unit)
+
+    def impulse(
+        self,
+        pre: Float[np.ndarray, "batch dof"],
+        geometry: ContactGeometry,
+        phi: Float[np.ndarray, "batch parameter"],
+    ) -> tuple[Float[np.ndarray, "batch 2"], Float[np.ndarray, "batch 2"]]:
+        """Contact impulse in units of |u_n|/A_nn, and its standard deviation: residual, noise and phi's own."""
         phi = np.asarray(phi, dtype=np.float64)
-        if phi.ndim != 2 or phi.shape[1] != len(CONTACT_PARAMETERS) or not (phi > 0).all():
+        simulated = len(CONTACT_PARAMETERS)
+        if phi.ndim != 2 or phi.shape[1] != len(PARAMETERS) or not (phi[:, :simulated] > 0).all():
             raise BadInput(
-                f"predict: phi of shape {phi.shape} must be (batch, {len(CONTACT_PARAMETERS)}), positive: "
-                + ", ".join(CONTACT_PARAMETERS)
+                f"predict: phi of shape {phi.shape} must be (batch, {len(PARAMETERS)}), and positive but for the "
+                f"last: {', '.join(PARAMETERS)}"
             )
-        approach, delassus = contact_velocity(pre, geometry), geometry.delassus
-        impulse, log_sigma = _impulse(np, self.layers, self.config.ranges, approach, delassus, phi)
-        unit = np.maximum(-approach[:, :1], 0.0) / delassus[:, 0, :1]  # [N s]; 0 where the contact separates
-        return apply_impulse(pre, geometry, impulse * unit, np.exp(log_sigma) * unit)
+        approach = contact_velocity(pre, geometry)
+        contact = _contact_features(np, approach, geometry.delassus)
+        mean = self._network(contact, phi)
+        residual = self._residual(geometry)
+        if residual is None:
+            std = np.broadcast_to(self.scatter, mean.shape)
+        else:
+            missed, std = residual.predict(
+                residual_inputs(approach, geometry, context=residual is self.residuals.get("context"))
+            )
+            mean = mean + missed
+            normal = np.maximum(mean[:, 0], 0.0)
+            cone = self.config.ranges.friction[1] * normal
+            mean = np.stack([normal, np.clip(mean[:, 1], -cone, cone)], axis=-1)
+        if self.phi_covariance is not None:
+            std = np.sqrt(std**2 + self._spread_of_phi(contact, phi))
+        return _passive(np, contact, mean), std
+
+    def network_impulse(
+        self,
+        approach: Float[np.ndarray, "batch 2"],
+        delassus: Float[np.ndarray, "batch 2 2"],
+        phi: Float[np.ndarray, "batch parameter"],
+    ) -> Float[np.ndarray, "batch 2"]:
+        """The network's impulse alone, without what measured impacts add."""
+        contact = _contact_features(np, approach, delassus)
+        return _passive(np, contact, self._network(contact, phi))
 
     def inside(
         self,
@@ -151,31 +210,49 @@ class Surrogate:
         known = ((features >= low) & (features <= high)).all(axis=1)
         return known & (approach[:, 0] < 0) & self.config.ranges.contains(phi)
 
+    def _network(self, contact: Float[np.ndarray, "batch 4"], phi: np.ndarray) -> np.ndarray:
+        ranges = self.config.ranges
+        simulated = ranges.at_speed(np, phi, np.exp(contact[:, 3]))
+        return _impulse(np, self.layers, ranges, contact, simulated)
+
+    def _residual(self, geometry: ContactGeometry) -> ImpulseResidual | None:
+        return self.residuals.get("contact" if geometry.context is None else "context")
+
+    def _spread_of_phi(self, contact: np.ndarray, phi: np.ndarray) -> Float[np.ndarray, "batch 2"]:
+        """Variance of the impulse that the uncertainty of the identified parameters makes (first order)."""
+        assert self.phi_covariance is not None
+        ranges, count, n = self.config.ranges, len(PARAMETERS), len(phi)
+        unit = ranges.to_unit(np, phi)
+        shifted = np.concatenate([unit, *(unit + _STEP * np.eye(count)[k] for k in range(count))])
+        impulse = self._network(np.tile(contact, (count + 1, 1)), ranges.from_unit(np, shifted))
+        impulse = impulse.reshape(count + 1, n, 2)
+        slope = (impulse[1:] - impulse[:1]) / _STEP
+        return np.einsum("pnc,pq,qnc->nc", slope, self.phi_covariance, slope)
+
     def network(self) -> ImpulseNetwork:
-        """The same model in torch, to train further."""
+        """The same network in torch, to train further."""
         network = ImpulseNetwork(self.config)
-        state: dict[str, Tensor] = {}
-        for k, (weight, bias) in enumerate(self.layers):
-            state |= {
-                f"layers.{k}.weight": torch.as_tensor(weight),
-                f"layers.{k}.bias": torch.as_tensor(bias),
-            }
-        network.load_state_dict(state)
+        network.load_state_dict({k: torch.as_tensor(v) for k, v in self._weights().items()})
         return network
+
+    def _weights(self) -> dict[str, np.ndarray]:
+        return {
+            f"layers.{k}.{name}": value
+            for k, layer in enumerate(self.layers)
+            for name, value in zip(("weight", "bias"), layer)
+        }
 
     def save(self, path: str | Path, *, producer: str, seed: int | None, parents: tuple[str, ...] = ()) -> Path:
         """Write the model as one safetensors file."""
-        extra = {"seen": self.seen.tolist(), "phi": None if self.phi is None else self.phi.tolist()}
-        return save_module(
-            self.network(),
-            path,
-            schema=SCHEMA,
-            producer=producer,
-            config=self.config,
-            seed=seed,
-            extra=extra,
-            parents=parents,
-        )
+        tensors = self._weights() | {"seen": self.seen, "scatter": self.scatter}
+        for name in ("phi", "phi_covariance"):
+            if getattr(self, name) is not None:
+                tensors[name] = getattr(self, name)
+        for name, residual in self.residuals.items():
+            tensors |= residual.arrays(f"residual/{name}")
+        header = make_header(SCHEMA, producer=producer, seed=seed, config=self.config, parents=parents)
+        meta = {"header": asdict(header), "config": to_plain(self.config), "extra": {}}
+        return write_tensors(path, tensors, meta)
 
     @classmethod
     def load(cls, path: str | Path) -> Surrogate:
@@ -184,28 +261,39 @@ class Surrogate:
         Raises:
             ArtifactError: missing, damaged or foreign file, or weights that its configuration does not fit.
         """
-        state, plain, extra = load_module(path, schema=SCHEMA)
-        network = ImpulseNetwork(validate(SurrogateConfig, plain, where=str(path)))
+        state, plain, _ = load_module(path, schema=SCHEMA)
+        config = validate(SurrogateConfig, plain, where=str(path))
+        weights = {k: v for k, v in state.items() if k.startswith("layers.")}
         try:
-            network.load_state_dict(state)
+            ImpulseNetwork(config).load_state_dict(weights)
         except RuntimeError as error:
             raise ArtifactError(f"{path}: the weights do not fit its own configuration: {error}") from None
-        phi = None if extra["phi"] is None else np.array(extra["phi"])
-        return cls.from_network(network, np.array(extra["seen"]), phi)
+        arrays = {k: v.numpy() for k, v in state.items()}
+        found = {name: ImpulseResidual.from_arrays(arrays, f"residual/{name}") for name in ("contact", "context")}
+        layers = range(len(weights) // 2)
+        return cls(
+            config=config,
+            layers=tuple((arrays[f"layers.{k}.weight"], arrays[f"layers.{k}.bias"]) for k in layers),
+            seen=arrays["seen"],
+            scatter=arrays["scatter"],
+            phi=arrays.get("phi"),
+            phi_covariance=arrays.get("phi_covariance"),
+            residuals={name: residual for name, residual in found.items() if residual is not None},
+        )
 
 
 def contact_velocity(
     velocity: Float[np.ndarray, "batch dof"], geometry: ContactGeometry
-) -> Float[np.ndarray, "batch 2"]:
-    """u = J v, [normal, tangential]."""
+) -> Float[np.ndarray, "batch contact"]:
+    """u = J v, [normal, tangential ...]."""
     return np.einsum("bcd,bd->bc", geometry.jacobian, velocity)
 
 
 def apply_impulse(
     pre: Float[np.ndarray, "batch dof"],
     geometry: ContactGeometry,
-    impulse: Float[np.ndarray, "batch 2"],
-    sigma: Float[np.ndarray, "batch 2"],
+    impulse: Float[np.ndarray, "batch contact"],
+    sigma: Float[np.ndarray, "batch contact"],
 ) -> tuple[Float[np.ndarray, "batch dof"], Float[np.ndarray, "batch dof"]]:
     """v + M^-1 J^T p, and the standard deviation that independent errors of p give it."""
     response = np.einsum("bde,bce->bdc", geometry.inverse_inertia, geometry.jacobian)
@@ -240,29 +328,33 @@ def _contact_features(xp: Any, approach: Any, delassus: Any) -> Any:
     )
 
 
-def _impulse(
-    xp: Any, layers: Sequence[tuple[Any, Any]], ranges: ContactRanges, approach: Any, delassus: Any, phi: Any
-) -> tuple[Any, Any]:
-    """Dimensionless impulse and log-sigma; see the module's docstring."""
-    contact = _contact_features(xp, approach, delassus)
+def _impulse(xp: Any, layers: Sequence[tuple[Any, Any]], ranges: ContactRanges, contact: Any, simulated: Any) -> Any:
+    """Dimensionless impulse inside the friction cone; see the module's docstring."""
     slide, coupling, log_tangent, log_speed = (contact[:, k] for k in range(4))
-    unit = ranges.to_unit(xp, phi)
+    unit = ranges.to_unit(xp, simulated)
     unit = [unit[:, k] for k in range(unit.shape[1])]
     slip = slide / (1.0 + abs(slide))  # sliding ratios beyond a few all mean "slips throughout"
 
-    straight = _multilayer(xp, layers, xp.stack([slip, coupling, log_tangent, log_speed, *unit], -1))
-    mirrored = _multilayer(xp, layers, xp.stack([-slip, -coupling, log_tangent, log_speed, *unit], -1))
-    parity = _ODD if xp is np else xp.as_tensor(_ODD, dtype=straight.dtype, device=straight.device)
-    heads = (straight + parity * mirrored) / 2.0
+    straight = xp.stack([slip, coupling, log_tangent, log_speed, *unit], -1)
+    mirrored = xp.stack([-slip, -coupling, log_tangent, log_speed, *unit], -1)
+    both = _multilayer(xp, layers, xp.concatenate([straight, mirrored]))
+    parity = _ODD if xp is np else xp.as_tensor(_ODD, dtype=both.dtype, device=both.device)
+    heads = (both[: len(both) // 2] + parity * both[len(both) // 2 :]) / 2.0
 
     restitution = _softplus(xp, heads[:, 0])
-    ratio = phi[:, 0] * xp.tanh(heads[:, 1])
+    ratio = simulated[:, 0] * xp.tanh(heads[:, 1])
     normal = (1.0 + restitution) / xp.clip(1.0 + ratio * coupling, _MIN_EFFECT, None)
-    tangential = ratio * normal
+    return xp.stack([normal, ratio * normal], -1)
+
+
+def _passive(xp: Any, contact: Any, impulse: Any) -> Any:
+    """Scale an impulse down to the largest multiple that adds no kinetic energy."""
+    slide, coupling, log_tangent = (contact[:, k] for k in range(3))
+    normal, tangential = impulse[:, 0], impulse[:, 1]
     linear = -normal + slide * tangential  # work of the impulse against the velocity before it
     quadratic = normal**2 + 2.0 * coupling * normal * tangential + xp.exp(log_tangent) * tangential**2
-    passive = xp.clip(-2.0 * linear / quadratic, 0.0, 1.0)
-    return xp.stack([passive * normal, passive * tangential], -1), xp.clip(heads[:, 2:], *_LOG_SIGMA)
+    scale = xp.clip(-2.0 * linear / xp.clip(quadratic, 1e-12, None), 0.0, 1.0)
+    return impulse * scale[:, None]
 
 
 def _multilayer(xp: Any, layers: Sequence[tuple[Any, Any]], x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Single impacts of a planar body against a fixed flat surface: measured ones, and a simulated stand-in.
+"""Single impacts of a planar body against a fixed flat surface, and the measured record of an ellipse.
 
 World frame: x along the surface, y up. Velocities are [vx vy omega] in m/s, m/s, rad/s (counter-clockwise).
 The contact point sits at r = (r_x, -h) from the centre of mass, so that the contact velocity is
@@ -11,6 +11,7 @@ Measured: N. Fazeli's ellipse drops, published in DAIRLab/ImpactModeling; see `d
 
 from __future__ import annotations
 
+import io
 import os
 import zipfile
 import zlib
@@ -19,14 +20,15 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
+from dexprior.artifacts import write_atomic
 from dexprior.errors import BadInput
 from dexprior.types.check import Checker
 from dexprior.types.collision import ContactGeometry
 
 __all__ = [
-    "CONTACT_PARAMETERS",
+    "CONTEXT",
     "ELLIPSE_MASS",
     "ELLIPSE_SEMI_AXES",
     "PlanarImpacts",
@@ -34,21 +36,22 @@ __all__ = [
     "ellipse_contact",
     "ellipse_inertia",
     "find_ellipse_impacts",
-    "generate_impacts",
     "kinetic_energy",
     "load_ellipse_impacts",
-    "simulate_impacts",
+    "load_impacts",
+    "save_impacts",
 ]
 
 ELLIPSE_SEMI_AXES = (0.035, 0.025)  # [m] of the recorded body
 ELLIPSE_MASS = 0.0364  # [kg]
 
-CONTACT_PARAMETERS = ("friction", "damping_ratio", "time_constant")
-"""Columns of phi: Coulomb coefficient, and the damping ratio and time constant [s] of MuJoCo's `solref`."""
+CONTEXT = ("slide", "spin", "place", "cosine", "sine")
+"""Columns of `PlanarImpacts.context`: velocity of the mass centre along the surface [m/s], k omega [m/s], position
+along the surface in radii of gyration, and cosine and sine of the orientation."""
 
 _FIELDS = {"pre": 6, "post": 6, "n": 3, "d": 3, "flags": 6, "source_row": 0}
+_ARRAYS = ("pre", "post", "normal_row", "tangent_row", "angle", "place", "source_row")
 _CONSISTENT = 0.6  # relative torque residual; 0.29 for the record as it should be, 2.5 when mirrored wrongly
-_CHUNK = 4  # substeps between two looks at the contacts; a body that left needs longer than that to return
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,14 +70,16 @@ class PlanarImpacts:
     """Contact Jacobian row [1 0 h]."""
     angle: Float[np.ndarray, " impact"]
     """Orientation of the body at the impact [rad]."""
+    place: Float[np.ndarray, " impact"]
+    """Position of the mass centre along the surface [m]."""
     source_row: Int[np.ndarray, " impact"]
     """Row in the file that the impact comes from; counts from zero for generated ones."""
     mass: float
     """[kg]"""
     inertia: float
     """About the centre of mass [kg m^2]."""
-    semi_axes: tuple[float, float]
-    """[m]"""
+    semi_axes: tuple[float, float] | None
+    """Of an ellipse [m]; None for another outline, which only the contact rows know."""
     source: str
     """`measured` or `generated`."""
 
@@ -83,6 +88,7 @@ class PlanarImpacts:
         for name in ("pre", "post", "normal_row", "tangent_row"):
             check.array(name, "impact", 3)
         check.array("angle", "impact")
+        check.array("place", "impact")
         check.array("source_row", "impact", dtype=np.int64)
         check.one_of("source", ("measured", "generated"))
         if not (self.mass > 0 and self.inertia > 0):
@@ -103,12 +109,33 @@ class PlanarImpacts:
         return ContactGeometry(
             jacobian=np.stack([self.normal_row, self.tangent_row], axis=1),
             inverse_inertia=np.broadcast_to(inverse, (len(self), 3, 3)),
+            context=self.context,
+        )
+
+    @property
+    def ellipse(self) -> tuple[float, float]:
+        """The semi-axes [m], for what simulates an ellipse.
+
+        Raises:
+            BadInput: the body has another outline.
+        """
+        if self.semi_axes is None:
+            raise BadInput(
+                "these impacts are not of an ellipse, and only ellipses are simulated here"
+            )
+        return self.semi_axes
+
+    @property
+    def context(self) -> Float[np.ndarray, "impact 5"]:
+        """What is known about an impact beyond its contact point; columns as in `CONTEXT`."""
+        k = self.gyration
+        return np.stack(
+            [self.pre[:, 0], k * self.pre[:, 2], self.place / k, np.cos(self.angle), np.sin(self.angle)], axis=1
         )
 
     def take(self, rows: Int[np.ndarray, " chosen"]) -> PlanarImpacts:
         """The chosen impacts, in the given order."""
-        fields = ("pre", "post", "normal_row", "tangent_row", "angle", "source_row")
-        return replace(self, **{name: getattr(self, name)[rows] for name in fields})
+        return replace(self, **{name: getattr(self, name)[rows] for name in _ARRAYS})
 
     def split(self, n_fit: int, seed: int) -> tuple[PlanarImpacts, PlanarImpacts]:
         """`n_fit` random impacts to adapt to, and all others to evaluate on; the same for the same seed.
@@ -154,11 +181,48 @@ def load_ellipse_impacts(path: str | Path) -> PlanarImpacts:
         normal_row=normal,
         tangent_row=tangent,
         angle=pre[:, 2],
+        place=-pre[:, 0],
         source_row=raw["source_row"][clean],
         mass=ELLIPSE_MASS,
         inertia=ellipse_inertia(ELLIPSE_SEMI_AXES, ELLIPSE_MASS),
         semi_axes=ELLIPSE_SEMI_AXES,
         source="measured",
+    )
+    check_torque_balance(impacts, where=str(path))
+    return impacts
+
+
+def save_impacts(impacts: PlanarImpacts, path: str | Path) -> Path:
+    """Write impacts as an `.npz` of plain arrays, to be read by `load_impacts`."""
+    arrays = {name: getattr(impacts, name) for name in _ARRAYS}
+    axes = () if impacts.semi_axes is None else impacts.semi_axes
+    buffer = io.BytesIO()
+    np.savez(
+        buffer, **arrays, mass=impacts.mass, inertia=impacts.inertia, semi_axes=np.array(axes), source=impacts.source
+    )
+    return write_atomic(path, buffer.getvalue())
+
+
+def load_impacts(path: str | Path) -> PlanarImpacts:
+    """Read measured impacts: the published ellipse record, or what `save_impacts` wrote.
+
+    Raises:
+        BadInput: missing, truncated or foreign file; missing keys, wrong shapes, NaN; torque out of balance.
+    """
+    path = Path(path)
+    found = _read_archive(path)
+    if "mass" not in found:
+        return load_ellipse_impacts(path)
+    missing = sorted({*_ARRAYS, "mass", "inertia", "semi_axes", "source"} - set(found))
+    if missing:
+        raise BadInput(f"{path} lacks {', '.join(missing)}; it has: {', '.join(sorted(found))}")
+    axes = found["semi_axes"].tolist()
+    impacts = PlanarImpacts(
+        **{name: found[name] for name in _ARRAYS},
+        mass=float(found["mass"]),
+        inertia=float(found["inertia"]),
+        semi_axes=(axes[0], axes[1]) if axes else None,
+        source=str(found["source"]),
     )
     check_torque_balance(impacts, where=str(path))
     return impacts
@@ -192,9 +256,9 @@ def check_torque_balance(impacts: PlanarImpacts, *, where: str = "impacts") -> f
     return as_is
 
 
-def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+def _read_archive(path: Path) -> dict[str, np.ndarray]:
     if not path.is_file():
-        raise BadInput(f"{path}: no such file. datasets/ellipse_impacts.md says how to get it.")
+        raise BadInput(f"{path}: no such file. datasets/ellipse_impacts.md says how to get the published one.")
     try:
         archive, found = np.load(path, allow_pickle=False), None
         if isinstance(archive, np.lib.npyio.NpzFile):
@@ -206,6 +270,11 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         raise BadInput(f"{path} is not an .npz archive of plain arrays: {error}") from None
     if found is None:
         raise BadInput(f"{path} is a single array, expected an .npz archive")
+    return found
+
+
+def _read_arrays(path: Path) -> dict[str, np.ndarray]:
+    found = _read_archive(path)
     missing = sorted(set(_FIELDS) - set(found))
     if missing:
         raise BadInput(f"{path} lacks {', '.join(missing)}; it has: {', '.join(sorted(found)) or 'nothing'}")
@@ -218,135 +287,6 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         if arrays[name].dtype.kind not in "fiub":
             raise BadInput(f"{path}: {name} is not numeric, but {arrays[name].dtype}")
     return arrays
-
-
-# --- the simulated stand-in ---------------------------------------------------------------------------------
-
-
-def generate_impacts(
-    seed: int,
-    n: int = 400,
-    *,
-    phi: tuple[float, float, float] = (0.25, 0.2, 0.004),
-    noise: float = 0.01,
-) -> PlanarImpacts:
-    """Simulated impacts with the recorded ellipse's shape and approach, for machines without the record.
-
-    MuJoCo plays reality with contact parameters that the learner is not told. It checks that the pipeline
-    works, and says nothing about real impacts: the learner's simulator has no gap to this one.
-
-    Args:
-        seed: the impacts are a function of it.
-        n: how many.
-        phi: hidden contact parameters, in the order of `CONTACT_PARAMETERS`.
-        noise: measurement noise of the velocity after the impact, relative to its size.
-    """
-    rng = np.random.default_rng([seed, 20])
-    mass, inertia = ELLIPSE_MASS, ellipse_inertia(ELLIPSE_SEMI_AXES, ELLIPSE_MASS)
-    angle = rng.uniform(0.0, 2.0 * np.pi, n)
-    normal, tangent = ellipse_contact(angle, ELLIPSE_SEMI_AXES)
-    u_n, u_t = -rng.uniform(2.2, 3.0, n), rng.normal(-0.6, 0.3, n)  # [m/s] as in the record
-    omega = rng.normal(0.0, 6.0, n)  # [rad/s]
-    pre = np.stack([u_t - tangent[:, 2] * omega, u_n - normal[:, 2] * omega, omega], axis=1)
-    post, _ = simulate_impacts(
-        pre, angle, np.broadcast_to(phi, (n, 3)), semi_axes=ELLIPSE_SEMI_AXES, mass=mass, inertia=inertia
-    )
-    scale = np.array([1.0, 1.0, np.sqrt(mass / inertia)])
-    speed = np.linalg.norm(post / scale, axis=1, keepdims=True)
-    return PlanarImpacts(
-        pre=pre,
-        post=post + noise * speed * rng.normal(size=(n, 3)) * scale,
-        normal_row=normal,
-        tangent_row=tangent,
-        angle=angle,
-        source_row=np.arange(n),
-        mass=mass,
-        inertia=inertia,
-        semi_axes=ELLIPSE_SEMI_AXES,
-        source="generated",
-    )
-
-
-def simulate_impacts(
-    pre: Float[np.ndarray, "impact 3"],
-    angle: Float[np.ndarray, " impact"],
-    phi: Float[np.ndarray, "impact 3"],
-    *,
-    semi_axes: tuple[float, float] | Float[np.ndarray, "impact 2"],
-    mass: float | Float[np.ndarray, " impact"],
-    inertia: float | Float[np.ndarray, " impact"],
-    resolution: int = 12,
-    timeout: float = 10.0,
-    threads: int = 1,
-) -> tuple[Float[np.ndarray, "impact 3"], Bool[np.ndarray, " impact"]]:
-    """Run MuJoCo from the first touch to separation, without gravity, for many ellipses at once.
-
-    Args:
-        pre: [vx vy omega] at the first touch.
-        angle: orientation [rad].
-        phi: contact parameters, in the order of `CONTACT_PARAMETERS`.
-        semi_axes: of the ellipse [m], shared or one per impact.
-        mass: [kg], shared or one per impact.
-        inertia: [kg m^2], shared or one per impact.
-        resolution: time steps per damping_ratio * time_constant (the contact's natural frequency, inverted).
-        timeout: contacts that still hold after that many damping_ratio * time_constant are cut off.
-        threads: of MuJoCo's pool; the result does not depend on it.
-
-    Returns:
-        post: [vx vy omega] after separation, or at the time-out.
-        separated: False where the contact still held at the time-out.
-    """
-    import mujoco
-    from mujoco.batch import Batch
-
-    n = len(pre)
-    if n == 0:
-        return np.zeros((0, 3)), np.zeros(0, dtype=bool)
-    axes = np.broadcast_to(np.asarray(semi_axes, dtype=np.float64), (n, 2))
-    batch = Batch(mujoco.MjModel.from_xml_string(_SCENE), nsim=n, nthread=threads)
-    body, geom = batch.model.body("ellipse").id, batch.model.geom("ellipse").id
-    batch.expand("opt.timestep")[:] = phi[:, 1] * phi[:, 2] / resolution
-    batch.expand("body_mass")[:, body] = mass
-    batch.expand("body_inertia")[:, body] = np.broadcast_to(np.asarray(inertia), (n,))[:, None]
-    batch.expand("geom_size")[:, geom, 0] = axes[:, 0]
-    batch.expand("geom_size")[:, geom, 1] = axes.min(axis=1)  # out of the plane: never touches
-    batch.expand("geom_size")[:, geom, 2] = axes[:, 1]
-    batch.expand("geom_rbound")[:, geom] = axes.max(axis=1)
-    batch.expand("geom_friction")[:, geom, 0] = phi[:, 0]
-    batch.expand("geom_solref")[:, geom] = phi[:, [2, 1]]
-    batch.set_const()
-
-    _, tangent = ellipse_contact(angle, axes)
-    batch.qpos[:] = np.stack([np.zeros(n), tangent[:, 2], angle], axis=1)
-    batch.qvel[:] = pre
-    contacts = batch.bind("ncon")
-    touched, active = np.zeros(n, dtype=bool), np.ones(n, dtype=bool)
-    for _ in range(int(np.ceil(timeout * resolution / _CHUNK))):
-        ids = np.flatnonzero(active)
-        batch.step(ids=ids, nstep=_CHUNK)
-        touching = contacts[ids].reshape(len(ids)) > 0
-        active[ids] = touching | ~touched[ids]
-        touched[ids] |= touching
-        if not active.any():
-            break
-    return np.array(batch.qvel), ~active
-
-
-_SCENE = """
-<mujoco>
-  <option gravity="0 0 0" cone="elliptic" integrator="Euler"/>
-  <worldbody>
-    <geom name="floor" type="plane" size="1 1 0.1"/>
-    <body name="ellipse">
-      <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
-      <joint name="x" type="slide" axis="1 0 0"/>
-      <joint name="y" type="slide" axis="0 0 1"/>
-      <joint name="angle" type="hinge" axis="0 -1 0"/>
-      <geom name="ellipse" type="ellipsoid" size="1 1 1" mass="0" priority="1"/>
-    </body>
-  </worldbody>
-</mujoco>
-"""
 
 
 # --- the ellipse --------------------------------------------------------------------------------------------

@@ -22,18 +22,22 @@ class ContactGeometry:
 
     schema: ClassVar[str] = "dexprior.contact_geometry/1"
 
-    jacobian: Float[np.ndarray, "batch 2 dof"]
-    """Rows: contact normal (separating velocity is positive) and tangent."""
+    jacobian: Float[np.ndarray, "batch contact dof"]
+    """Rows: contact normal (separating velocity is positive), tangent, and in space a second tangent."""
     inverse_inertia: Float[np.ndarray, "batch dof dof"]
     """Inverse of the generalised inertia [1/kg, ...]."""
+    context: Float[np.ndarray, "batch context"] | None = None
+    """What else is known about each impact, in columns that the measured set fixes; None where nothing is."""
 
     def __post_init__(self) -> None:
         check = Checker(self)
-        check.array("jacobian", "batch", 2, "dof")
+        check.array("jacobian", "batch", "contact", "dof")
         check.array("inverse_inertia", "batch", "dof", "dof")
+        if self.context is not None:
+            check.array("context", "batch", "context")
 
     @property
-    def delassus(self) -> Float[np.ndarray, "batch 2 2"]:
+    def delassus(self) -> Float[np.ndarray, "batch contact contact"]:
         """A = J M^-1 J^T: contact velocity per contact impulse [1/kg]."""
         return self.jacobian @ self.inverse_inertia @ self.jacobian.transpose(0, 2, 1)
 
@@ -45,6 +49,11 @@ class CollisionModel(Protocol):
     @property
     def parameters(self) -> tuple[str, ...]:
         """Names of the columns of `phi`."""
+        ...
+
+    @property
+    def rows(self) -> int:
+        """Rows of the contact Jacobian that it reads: 2 in a plane, 3 in space."""
         ...
 
     def predict(

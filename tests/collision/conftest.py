@@ -15,7 +15,6 @@ from dexprior.collision import (
     SurrogateConfig,
     distill,
     generate_pairs,
-    seen_range,
 )
 
 
@@ -25,7 +24,7 @@ def pairs():
 
 
 @pytest.fixture(scope="session")
-def network(pairs):
+def surrogate(pairs):
     return distill(
         pairs,
         DistillConfig(steps=400, batch=128),
@@ -33,11 +32,6 @@ def network(pairs):
         seed=0,
         progress=False,
     )
-
-
-@pytest.fixture(scope="session")
-def surrogate(network, pairs):
-    return Surrogate.from_network(network, seen_range(pairs))
 
 
 @pytest.fixture(scope="session")

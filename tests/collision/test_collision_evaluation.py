@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dexprior.collision import (
+    CmaConfig,
     ContactRanges,
     GridConfig,
     RestitutionFriction,
@@ -16,11 +17,14 @@ from dexprior.collision import (
     point_impulse_bound,
     predict_impacts,
     relative_error,
-    simulate_with,
     summarize,
-    tune_mujoco,
+    tune_mujoco_cma,
+    tune_mujoco_grid,
 )
-from dexprior.data.impacts import find_ellipse_impacts, generate_impacts, load_ellipse_impacts
+from dexprior.collision.baselines import simulate_with
+from dexprior.collision.evaluation import bootstrap_mean, paired_ratio
+from dexprior.data.impacts import find_ellipse_impacts, load_ellipse_impacts
+from dexprior.data.simulated_impacts import generate_impacts
 from dexprior.errors import BadInput
 
 
@@ -41,7 +45,7 @@ def test_the_error_is_the_kinetic_energy_norm():
 def test_no_contact_impulse_beats_the_bound_on_any_impact(wild, surrogate):
     impacts = generate_impacts(3, 100, noise=0.1)
     bound = relative_error(point_impulse_bound(impacts), impacts)
-    for model, phi in ((wild, [0.4, 0.2, 0.002]), (surrogate, [0.2, 0.2, 0.002])):
+    for model, phi in ((wild, [0.4, 0.2, 0.002, 1.0, 0.0]), (surrogate, [0.2, 0.2, 0.002, 1.0, 0.0])):
         post, _ = predict_impacts(model, impacts, np.array(phi))
         assert (bound <= relative_error(post, impacts) + 1e-9).all()
 
@@ -66,10 +70,21 @@ def test_errors_that_are_not_finite_are_refused():
 def test_grid_tuning_finds_parameters_that_are_on_the_grid():
     ranges = ContactRanges(friction=(0.1, 0.4), damping_ratio=(0.1, 0.4), time_constant=(0.001, 0.004))
     grid = GridConfig(friction=3, damping_ratio=3, time_constant=3)
-    hidden = np.array([0.2, 0.2, 0.002])  # the middle of the grid
+    hidden = np.array([0.2, 0.2, 0.002, 1.0])  # the middle of the grid
     impacts = generate_impacts(0, 10)
     exact = dataclasses.replace(impacts, post=simulate_with(impacts, hidden))
-    np.testing.assert_allclose(tune_mujoco(exact, ranges, grid), hidden)
+    np.testing.assert_allclose(tune_mujoco_grid(exact, ranges, grid), hidden)
+
+
+def test_cma_finds_a_world_of_its_own_family_better_than_a_coarse_grid():
+    impacts = generate_impacts(0, 8)
+    exact = dataclasses.replace(impacts, post=simulate_with(impacts, np.array([0.31, 0.17, 0.0011, 3.0])))
+    coarse = tune_mujoco_grid(exact, ContactRanges(), GridConfig(friction=4, damping_ratio=4, time_constant=2))
+    fine = tune_mujoco_cma(exact, ContactRanges(), CmaConfig(evaluations=250), seed=0)
+    errors = [relative_error(simulate_with(exact, phi), exact).mean() for phi in (coarse, fine)]
+    assert errors[1] < 0.5 * errors[0]
+    again = tune_mujoco_cma(exact, ContactRanges(), CmaConfig(evaluations=250), seed=0, threads=2)
+    np.testing.assert_array_equal(fine, again)
 
 
 def test_the_closed_form_fit_finds_its_own_world():
@@ -87,3 +102,17 @@ def test_the_measured_impacts_are_nearly_but_not_quite_point_impulses():
     numbers = summarize(relative_error(point_impulse_bound(impacts), impacts))
     assert numbers["n"] == 1418
     assert 0.02 < numbers["median"] < 0.05
+
+
+def test_intervals_over_draws_hold_the_mean_and_shrink():
+    rng = np.random.default_rng(0)
+    few, many = rng.normal(0.3, 0.05, 5), rng.normal(0.3, 0.05, 80)
+    for values in (few, many):
+        low, high = bootstrap_mean(values)
+        assert low < values.mean() < high
+    assert np.diff(bootstrap_mean(many)) < np.diff(bootstrap_mean(few))
+    ratio, (low, high) = paired_ratio(2.0 * many, many)
+    assert ratio == pytest.approx(2.0)
+    assert low == pytest.approx(2.0)
+    assert high == pytest.approx(2.0)
+    assert paired_ratio(many, np.zeros(80)) == (None, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 import dexprior.collision.stage as stage
 from dexprior.artifacts import read_tensors
-from dexprior.collision import CollisionConfig, Surrogate, plot_accuracy, run
+from dexprior.collision import CollisionConfig, Surrogate, compare, plot_accuracy, run
 from dexprior.config import to_plain, validate
 from dexprior.data.impacts import find_ellipse_impacts
 from dexprior.errors import ArtifactError, BadInput
@@ -20,9 +21,11 @@ TINY = validate(
         "generator": {"pairs": 800},
         "surrogate": {"width": 12, "depth": 2},
         "distill": {"steps": 80, "batch": 64, "checkpoint_every": 30},
-        "identify": {"starts": 2, "steps": 30},
-        "finetune": {"max_steps": 4},
+        "identify": {"starts": 2, "steps": 10},
         "grid": {"friction": 4, "damping_ratio": 4, "time_constant": 2, "closed_form": 11},
+        "cma": {"evaluations": 40},
+        "clash": {"pairs": 500, "batch": 64, "steps": 40},
+        "draws": 2,
         "generated_impacts": 60,
     },
 )
@@ -43,14 +46,26 @@ def contents(folder):
     arrays = {}
     for path in sorted(folder.glob("*.safetensors")):
         arrays |= {f"{path.name}/{k}": v for k, v in read_tensors(path)[0].items()}
-    plain = {p: json.loads((folder / p).read_text()) for p in ("result.json", "identified.json", "finetune.json")}
+    plain = {p: json.loads((folder / p).read_text()) for p in ("result.json", "draws/000.json", "draws/001.json")}
     return arrays, plain
 
 
 def test_it_leaves_a_model_numbers_and_what_a_plot_needs(finished):
     folder, result = finished
-    methods = {"mujoco_tuned", "closed_form", "surrogate", "surrogate_finetuned", "point_impulse_bound"}
-    assert set(result["methods"]) == methods
+    methods = set(result["methods"])
+    assert methods == {
+        "finetuned",
+        "identified",
+        "clash",
+        "clash_without_pretraining",
+        "mujoco_grid",
+        "mujoco_cma",
+        "mujoco_identified",
+        "closed_form",
+        "point_impulse_bound",
+    }
+    assert all(len(numbers["per_draw"]["median"]) == 2 for numbers in result["methods"].values())
+    assert result["paired"]["clash"]["acc_0.1"]["draws"] == 2
     assert result["source"] == "generated"
     assert result == json.loads((folder / "result.json").read_text())
     assert all(numbers["n"] == 50 for numbers in result["methods"].values())
@@ -59,21 +74,23 @@ def test_it_leaves_a_model_numbers_and_what_a_plot_needs(finished):
         assert tensors[f"predicted/{name}"].shape == tensors["measured"].shape
         assert tensors[f"accuracy/{name}"].shape == tensors["thresholds"].shape
     model = Surrogate.load(folder / "collision.safetensors")
-    assert dict(zip(model.parameters, model.phi.tolist())) == result["fitted"]["surrogate"]
+    assert {n: v["value"] for n, v in result["fitted"]["finetuned"].items()} == dict(
+        zip(model.parameters, model.phi.tolist())
+    )
 
 
 def test_the_saved_model_makes_the_saved_predictions(finished):
     folder, _ = finished
     model = Surrogate.load(folder / "collision.safetensors")
     impacts = stage._impacts(TINY, 0, None)
-    _, rest = impacts.split(TINY.n_real, TINY.split_seed)
+    _, rest = next(stage._draws(TINY, impacts, None))
     post, std = stage.evaluation.predict_impacts(model, rest, model.phi)
     tensors, _ = read_tensors(folder / "samples.safetensors")
-    np.testing.assert_array_equal(tensors["predicted/surrogate_finetuned"], post)
+    np.testing.assert_array_equal(tensors["predicted/finetuned"], post)
     np.testing.assert_array_equal(tensors["predicted_std"], std)
 
 
-@pytest.mark.parametrize("part", ["identify", "finetune", "_evaluate"])
+@pytest.mark.parametrize("part", ["train_clash", "identify", "_over_draws"])
 def test_a_run_that_was_killed_goes_on_to_the_same_bits(finished, tmp_path, monkeypatch, part):
     def kill(*_args, **_options):
         raise Killed
@@ -132,9 +149,32 @@ def test_it_runs_on_the_measured_impacts(tmp_path):
     result = run(TINY, tmp_path, seed=0, data=path, progress=False)
     assert result["source"] == "measured"
     methods = result["methods"]
-    assert methods["surrogate"]["n"] == 1408
+    assert methods["finetuned"]["n"] == 1408
     assert all(
         methods["point_impulse_bound"]["median"] < numbers["median"]
         for name, numbers in methods.items()
         if name != "point_impulse_bound"
     )
+
+
+def test_a_training_and_a_test_file_are_kept_apart(tmp_path):
+    """Impacts that both files hold are not tested on; a test file of nothing else is refused."""
+    path = find_ellipse_impacts()
+    if path is None:
+        pytest.skip("the measured ellipse impacts are not under $DEXPRIOR_DATA/impacts")
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    train, test = tmp_path / "train.npz", tmp_path / "test.npz"
+    np.savez(train, **{k: v[:60] for k, v in arrays.items()})
+    np.savez(test, **{k: v[40:120] for k, v in arrays.items()})
+    result = compare(TINY, tmp_path / "run", seed=0, train=train, test=test, progress=False)
+    fresh = int((arrays["flags"][60:120] == 0).all(axis=1).sum())
+    assert result["n_test"] == fresh
+    np.savez(test, **{k: v[:50] for k, v in arrays.items()})
+    with pytest.raises(BadInput, match="nothing is left to test on"):
+        compare(TINY, tmp_path / "other", seed=0, train=train, test=test, progress=False)
+
+
+def test_more_impacts_than_there_are_is_one_clear_error(tmp_path):
+    with pytest.raises(BadInput, match=r"n_real = 60.*between 1 and 59"):
+        run(dataclasses.replace(TINY, n_real=60), tmp_path, seed=0, data=None, progress=False)

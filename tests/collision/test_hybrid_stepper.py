@@ -33,7 +33,7 @@ WORLD = """
 </mujoco>
 """
 SOFT_AND_BOUNCY = "0.01 0.1"  # MuJoCo's own answer would be large: a double count would show
-TUNED = np.array([0.3, 0.3, 0.002])
+TUNED = np.array([0.3, 0.3, 0.001, 1.0, 0.0])
 
 
 def world(integrator="Euler", solref=SOFT_AND_BOUNCY):
@@ -66,6 +66,10 @@ class Recorded:
 
     def __post_init__(self):
         self.asked = []
+
+    @property
+    def rows(self):
+        return self.inner.rows
 
     @property
     def parameters(self):
@@ -243,7 +247,7 @@ def test_wrong_names_shapes_and_integrators_are_refused(surrogate):
     model, data = world()
     with pytest.raises(UnknownName, match="did you mean 'ellipse'"):
         HybridStepper(model, data, [("floor", "elipse")], surrogate, TUNED)
-    with pytest.raises(BadInput, match=r"expected \(3,\) or \(1, 3\)"):
+    with pytest.raises(BadInput, match=r"expected \(5,\) or \(1, 5\)"):
         HybridStepper(model, data, [("floor", "ellipse")], surrogate, TUNED[:2])
     model, data = world("RK4")
     with pytest.raises(BadInput, match="RK4"):

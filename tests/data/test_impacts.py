@@ -1,4 +1,4 @@
-"""Planar impacts: laws of the simulated ones, and every way in which the measured file can be wrong."""
+"""Planar impacts: their geometry, and every way in which the measured file can be wrong."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from dexprior.data.impacts import (
     ellipse_contact,
     ellipse_inertia,
     find_ellipse_impacts,
-    generate_impacts,
     kinetic_energy,
     load_ellipse_impacts,
-    simulate_impacts,
 )
+from dexprior.data.simulated_impacts import generate_impacts
 from dexprior.errors import BadInput
 
 INERTIA = ellipse_inertia(ELLIPSE_SEMI_AXES, ELLIPSE_MASS)
@@ -30,22 +29,6 @@ def measured() -> PlanarImpacts:
     if path is None:
         pytest.skip("the measured ellipse impacts are not under $DEXPRIOR_DATA/impacts")
     return load_ellipse_impacts(path)
-
-
-def simulate(pre, angle, phi, **options):
-    return simulate_impacts(pre, angle, phi, semi_axes=ELLIPSE_SEMI_AXES, mass=ELLIPSE_MASS, inertia=INERTIA, **options)
-
-
-@pytest.fixture
-def strikes():
-    """Sixty impacts: velocity before, angle, contact parameters."""
-    rng = np.random.default_rng(3)
-    n = 60
-    angle = rng.uniform(0, 2 * np.pi, n)
-    normal, tangent = ellipse_contact(angle, ELLIPSE_SEMI_AXES)
-    spin, slide, speed = rng.uniform(-10, 10, n), rng.uniform(-1, 1, n), rng.uniform(1, 3, n)
-    pre = np.stack([slide - tangent[:, 2] * spin, -speed - normal[:, 2] * spin, spin], axis=1)
-    return pre, angle, np.tile([0.3, 0.2, 0.001], (n, 1))
 
 
 @pytest.fixture
@@ -75,7 +58,7 @@ def published(tmp_path):
     return write
 
 
-# --- geometry and simulation --------------------------------------------------------------------------------
+# --- geometry --------------------------------------------------------------------------------
 
 
 def test_the_contact_point_is_the_lowest_point_of_the_ellipse():
@@ -88,61 +71,6 @@ def test_the_contact_point_is_the_lowest_point_of_the_ellipse():
         y = a * np.cos(phase) * np.sin(theta) + b * np.sin(phase) * np.cos(theta)
         assert -y.min() == pytest.approx(tangent[k, 2], abs=1e-8)
         assert x[y.argmin()] == pytest.approx(normal[k, 2], abs=1e-5)
-
-
-def test_a_frictionless_impact_keeps_the_tangential_momentum(strikes):
-    pre, angle, phi = strikes
-    post, _ = simulate(pre, angle, phi * [0.0, 1.0, 1.0])
-    np.testing.assert_allclose(post[:, 0], pre[:, 0], atol=1e-4)  # MuJoCo keeps friction above 1e-5
-
-
-def test_a_short_impact_is_one_impulse_at_the_contact_point(strikes):
-    pre, angle, phi = strikes
-    normal, tangent = ellipse_contact(angle, ELLIPSE_SEMI_AXES)
-    post, separated = simulate(pre, angle, phi * [1.0, 1.0, 0.1])
-    change = post - pre
-    torque = ELLIPSE_MASS * (normal[:, 2] * change[:, 1] + tangent[:, 2] * change[:, 0])
-    assert separated.all()
-    np.testing.assert_allclose(INERTIA * change[:, 2], torque, atol=0.02 * np.abs(torque).max())
-
-
-def test_impacts_lose_energy_and_push_inside_the_friction_cone(strikes):
-    pre, angle, phi = strikes
-    post, _ = simulate(pre, angle, phi)
-    before, after = (kinetic_energy(v, ELLIPSE_MASS, INERTIA) for v in (pre, post))
-    change = post - pre
-    assert (after <= before).all()
-    assert (change[:, 1] > 0).all()
-    assert (np.abs(change[:, 0]) <= phi[:, 0] * change[:, 1] * (1 + 1e-6)).all()
-
-
-def test_mirroring_an_impact_mirrors_its_outcome(strikes):
-    pre, angle, phi = strikes
-    mirror = np.array([-1.0, 1.0, -1.0])
-    post, _ = simulate(pre, angle, phi)
-    mirrored, _ = simulate(pre * mirror, -angle, phi)
-    np.testing.assert_allclose(mirrored, post * mirror, atol=1e-6)
-
-
-def test_an_outcome_does_not_depend_on_threads_or_company(strikes):
-    pre, angle, phi = strikes
-    alone, _ = simulate(pre[:7], angle[:7], phi[:7])
-    together, _ = simulate(pre, angle, phi, threads=2)
-    np.testing.assert_array_equal(alone, together[:7])
-
-
-def test_no_impacts_give_no_outcomes():
-    post, separated = simulate(np.zeros((0, 3)), np.zeros(0), np.zeros((0, 3)))
-    assert post.shape == (0, 3)
-    assert separated.shape == (0,)
-
-
-def test_generated_impacts_are_a_function_of_the_seed_and_say_what_they_are():
-    one, same, other = generate_impacts(1, 20), generate_impacts(1, 20), generate_impacts(2, 20)
-    np.testing.assert_array_equal(one.post, same.post)
-    assert not np.array_equal(one.post, other.post)
-    assert one.source == "generated"
-    assert check_torque_balance(one) < 0.2
 
 
 def test_a_split_is_a_fixed_partition():

@@ -30,7 +30,7 @@ def easy():
 def config(tmp_path) -> BackendConfig:
     surrogate = Surrogate.from_network(ImpulseNetwork(SurrogateConfig(width=8, depth=1)), np.array([[-9.0, 9.0]] * 4))
     path = surrogate.save(tmp_path / "collision.safetensors", producer="test", seed=0)
-    return BackendConfig(hybrid=HybridOptions(checkpoint=str(path), phi=(0.3, 0.5, 0.002)))
+    return BackendConfig(hybrid=HybridOptions(checkpoint=str(path), phi=(0.3, 0.5, 0.001, 1.0, 0.0)))
 
 
 @pytest.mark.parametrize("kind", ["mujoco", "hybrid", "reality", "hardware"])

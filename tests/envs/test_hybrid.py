@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -13,7 +15,7 @@ from dexprior.collision import (
     Surrogate,
     SurrogateConfig,
 )
-from dexprior.envs.hybrid import HybridBackend, nut_pairs
+from dexprior.envs.hybrid import NUT_PAIRS, HybridBackend
 from dexprior.envs.sim import SimBackend
 from dexprior.errors import ArtifactError, BadInput, UnknownName
 from dexprior.worlds.insertion import TRAINING_FAMILY
@@ -37,13 +39,6 @@ def _drop(backend: SimBackend, instance, steps: int, height: float = 0.05) -> np
 
 def _hybrid(restitution: float, **limits) -> HybridBackend:
     return HybridBackend(RestitutionFriction(), np.array([restitution, 0.3]), config=HybridConfig(**limits))
-
-
-def test_pairs_are_the_nut_with_table_and_bolt():
-    pairs = _hybrid(0.0).pairs
-    assert len(pairs) == 16
-    assert {other for _, other in pairs} == {"table", "bolt"}
-    assert {nut for nut, _ in pairs} == {f"nut{k}" for k in range(8)}
 
 
 def test_a_model_that_is_never_asked_changes_nothing(tame):
@@ -78,8 +73,9 @@ def test_a_checkpoint_is_loaded_with_its_parameters(tame, tmp_path):
     torch.manual_seed(0)
     network = ImpulseNetwork(SurrogateConfig(width=8, depth=1))
     seen = np.array([[-50.0, 50.0]] * 4)
-    phi = np.array([0.3, 0.5, 0.002])
-    path = Surrogate.from_network(network, seen, phi).save(tmp_path / "with.safetensors", producer="test", seed=0)
+    phi = np.array([0.3, 0.5, 0.001, 1.0, 0.0])
+    named = dataclasses.replace(Surrogate.from_network(network, seen), phi=phi)
+    path = named.save(tmp_path / "with.safetensors", producer="test", seed=0)
     hybrid = HybridBackend.load(path)
     assert np.isfinite(_drop(hybrid, tame, 6)).all()
     assert sum(hybrid.counts.values()) > 0
@@ -98,6 +94,23 @@ def test_mistakes_are_found_at_once():
         HybridBackend(RestitutionFriction(), np.array([0.0]))
 
 
-def test_pairs_follow_the_model():
-    model = SimBackend(1, family=TRAINING_FAMILY, threads=1).worlds.model
-    assert nut_pairs(model)[0] == ("nut0", "table")
+def test_a_nut_that_lands_flat_is_asked_about_once_a_touch(tame):
+    """All its geoms are one patch, struck at the centre: it bounces straight up."""
+    hybrid = _hybrid(0.5)
+    hybrid.reset([tame])
+    hybrid.worlds.data.joint("nut").qpos[2] += 0.05
+    while hybrid.counts["impacts"] == 0:
+        hybrid.step(*STILL)
+    assert hybrid.counts["impacts"] == 1
+    assert len(hybrid.hybrid.stepper.answers) == 1
+    nut = hybrid.worlds.model.joint("nut").dofadr[0]
+    answer = hybrid.hybrid.stepper.answers[0]
+    assert answer.post[nut + 2] == pytest.approx(-0.5 * answer.pre[nut + 2], rel=1e-6)
+    np.testing.assert_allclose(answer.post[nut + 3 : nut + 6], 0.0, atol=1e-3)
+
+
+def test_geoms_may_still_be_watched_one_by_one(tame):
+    pairs = [(f"nut{k}", "table") for k in range(8)]
+    one_by_one = HybridBackend(RestitutionFriction(), np.array([0.5, 0.3]), pairs=pairs)
+    patch = HybridBackend(RestitutionFriction(), np.array([0.5, 0.3]), pairs=NUT_PAIRS)
+    np.testing.assert_allclose(_drop(one_by_one, tame, 4), _drop(patch, tame, 4), atol=1e-6)

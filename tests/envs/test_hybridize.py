@@ -1,0 +1,164 @@
+"""The one-line switch: existing environments with a collision model inside."""
+
+from __future__ import annotations
+
+import gymnasium
+import mujoco
+import numpy as np
+import pytest
+
+from dexprior.collision import HybridConfig, HybridStepper, RestitutionFriction
+from dexprior.envs.hybrid import NUT_PAIRS, HybridBackend, hybridize
+from dexprior.envs.panel import Panel
+from dexprior.envs.sim import InsertionEnv, InsertionVectorEnv, SimBackend
+from dexprior.errors import BadInput, UnknownName
+from dexprior.worlds.insertion import TRAINING_FAMILY, InsertionConfig
+
+PHI = np.array([0.5, 0.3])
+PUSHER = [("r_wrist_roll_link", "object")]
+NEVER = HybridConfig(min_approach=1e6)
+
+
+def swing(env, steps=40, seed=3):
+    """Observations under the same random actions."""
+    env.reset(seed=seed)
+    rng = np.random.default_rng(seed)
+    low, high = env.action_space.low, env.action_space.high
+    return np.array([env.step(rng.uniform(low, high).astype(np.float32))[0] for _ in range(steps)])
+
+
+def reach(env):
+    """Lower the arm to the table, put Pusher's object beside it, and swing."""
+    env.reset(seed=0)
+    base = env.unwrapped
+    qpos, qvel = np.zeros_like(base.init_qpos), np.zeros_like(base.init_qvel)
+    joint = {name: base.model.joint(f"r_{name}_joint") for name in ("shoulder_pan", "shoulder_lift", "wrist_flex")}
+    qpos[joint["shoulder_lift"].qposadr], qpos[joint["wrist_flex"].qposadr] = 0.34, -0.34
+    base.set_state(qpos, qvel)
+    fork = base.data.geom_xpos[base.model.geom("wf").id] + [0.05, 0.1, 0.0]
+    place = base.model.body("object").pos
+    for axis, name in enumerate(("obj_slidex", "obj_slidey")):
+        qpos[base.model.joint(name).qposadr] = fork[axis] + 0.15 * axis - place[axis]
+    qvel[joint["shoulder_pan"].dofadr] = 2.0
+    base.set_state(qpos, qvel)
+    for _ in range(10):
+        env.step(np.zeros(env.action_space.shape, dtype=np.float32))
+
+
+def test_a_gymnasium_environment_whose_model_is_never_asked_is_unchanged():
+    plain = gymnasium.make("Pusher-v5")
+    hybrid = hybridize(gymnasium.make("Pusher-v5"), PUSHER, RestitutionFriction(), PHI, NEVER)
+    np.testing.assert_array_equal(swing(plain), swing(hybrid))
+    np.testing.assert_array_equal(swing(plain, seed=4), swing(hybrid, seed=4))  # over a reset
+    np.testing.assert_array_equal(plain.unwrapped.data.cfrc_ext, hybrid.unwrapped.data.cfrc_ext)
+
+
+def test_a_gymnasium_environment_asks_the_model_about_its_impacts():
+    env = hybridize(gymnasium.make("Pusher-v5"), PUSHER, RestitutionFriction(), PHI)
+    reach(env)
+    once = env.unwrapped.hybrid.counts["impacts"]
+    assert once >= 1
+    reach(env)
+    assert env.unwrapped.hybrid.counts["impacts"] == 2 * once  # counts go on over a reset, which it repeats
+
+
+def test_mistakes_in_a_gymnasium_environment_are_found_at_once():
+    env = gymnasium.make("Pusher-v5")
+    with pytest.raises(UnknownName, match="did you mean 'object'"):
+        hybridize(env, [("r_wrist_roll_link", "objekt")], RestitutionFriction(), PHI)
+    with pytest.raises(BadInput, match=r"\('tips_arm', 'object'\) never touches"):
+        hybridize(env, [("tips_arm", "object")], RestitutionFriction(), PHI)
+    hybridize(env, PUSHER, RestitutionFriction(), PHI)
+    with pytest.raises(BadInput, match="hybrid already"):
+        hybridize(env, PUSHER, RestitutionFriction(), PHI)
+    with pytest.raises(BadInput, match="not a MuJoCo world"):
+        hybridize(gymnasium.make("CartPole-v1"), PUSHER, RestitutionFriction(), PHI)
+
+
+class OneMethod:
+    """An environment in the manner of older code: a model, data, and `do_simulation`."""
+
+    def __init__(self, xml):
+        self.model = mujoco.MjModel.from_xml_string(xml)
+        self.data = mujoco.MjData(self.model)
+
+    def do_simulation(self, ctrl, n_frames):
+        self.data.ctrl[:] = ctrl
+        mujoco.mj_step(self.model, self.data, nstep=n_frames)
+
+
+class RobotLike(OneMethod):
+    """An environment in the manner of gymnasium-robotics."""
+
+    n_substeps = 20
+
+    def _mujoco_step(self, action):
+        mujoco.mj_step(self.model, self.data, nstep=self.n_substeps)
+
+
+FALL = """
+<mujoco><worldbody>
+  <geom name="floor" type="plane" size="1 1 1"/>
+  <body name="ball" pos="0 0 0.1"><freejoint/><geom name="ball" size="0.02"/></body>
+</worldbody></mujoco>
+"""
+
+
+def test_plain_worlds_and_older_environments():
+    env = hybridize(OneMethod(FALL), [("ball", "floor")], RestitutionFriction(), PHI)
+    stepper = hybridize((env.model, mujoco.MjData(env.model)), [("ball", "floor")], RestitutionFriction(), PHI)
+    assert isinstance(stepper, HybridStepper)
+    env.do_simulation(np.zeros(0), 100)
+    stepper.step(100)
+    np.testing.assert_array_equal(env.data.qpos, stepper.data.qpos)
+    assert env.hybrid.counts["impacts"] == stepper.counts["impacts"] == 1
+    env.data = mujoco.MjData(env.model)  # a new state is followed
+    env.do_simulation(np.zeros(0), 100)
+    np.testing.assert_array_equal(env.data.qpos, stepper.data.qpos)
+    assert env.hybrid.counts["impacts"] == 2
+
+    robot = hybridize(RobotLike(FALL), [("ball", "floor")], RestitutionFriction(), PHI)
+    for _ in range(5):
+        robot._mujoco_step(None)
+    np.testing.assert_array_equal(robot.data.qpos, stepper.data.qpos)
+
+    class Stepless:
+        model, data = env.model, env.data
+
+    with pytest.raises(BadInput, match="none of the methods"):
+        hybridize(Stepless(), [("ball", "floor")], RestitutionFriction(), PHI)
+
+
+def test_an_insertion_backend_keeps_family_sizes_and_cone():
+    world = InsertionConfig(mass=0.06)
+    plain = SimBackend(1, family=TRAINING_FAMILY, world=world, cone="elliptic")
+    hybrid = hybridize(plain, NUT_PAIRS, RestitutionFriction(), PHI, NEVER)
+    assert isinstance(hybrid, HybridBackend)
+    assert hybrid.world == world
+    assert hybrid.worlds.model.opt.cone == plain.worlds.model.opt.cone
+    instance = Panel.sample("test", TRAINING_FAMILY, 1, seed=0).instances[0]
+    readings = []
+    for backend in (plain, hybrid):
+        backend.reset([instance])
+        backend.worlds._qpos[0, backend.worlds._nut + 2] += 0.05
+        for _ in range(8):
+            reading = backend.step(np.zeros((1, 6)), np.array([0.08]))
+        readings.append(reading.truth.nut)
+    np.testing.assert_allclose(*readings, rtol=0, atol=1e-12)
+    with pytest.raises(BadInput, match="hybrid already"):
+        hybridize(hybrid, NUT_PAIRS, RestitutionFriction(), PHI)
+    with pytest.raises(BadInput, match="2 worlds"):
+        hybridize(SimBackend(2, family=TRAINING_FAMILY), NUT_PAIRS, RestitutionFriction(), PHI)
+
+
+@pytest.mark.parametrize("kind", [InsertionEnv, InsertionVectorEnv])
+def test_an_insertion_environment_is_switched_in_place(kind):
+    panel = Panel.sample("test", TRAINING_FAMILY, 2, seed=0)
+    env = kind(SimBackend(1, family=TRAINING_FAMILY), panel)
+    assert hybridize(env, NUT_PAIRS, RestitutionFriction(), PHI) is env
+    vector = env._vector if kind is InsertionEnv else env
+    assert isinstance(vector.backend, HybridBackend)
+    env.reset(seed=0)
+    for _ in range(3):
+        observation = env.step(env.action_space.sample())[0]
+    assert np.isfinite(observation["proprio"]).all()
