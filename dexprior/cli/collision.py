@@ -23,11 +23,31 @@ from dexprior.cli.show import first_existing, show
 from dexprior.collision.stage import CollisionConfig
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
+from dexprior.policy.planning import PlanConfig
+from dexprior.worlds.pushing import PushingConfig
 
 if TYPE_CHECKING:
     from dexprior.data.impacts import PlanarImpacts
 
 WORDS = ("generate", "distill", "identify", "finetune", "evaluate", "plan")
+
+
+@config
+class PlanSettings:
+    """What `plan` is asked."""
+
+    start: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """Pose of the object: x, y [m], yaw [rad]."""
+    target: tuple[float, float, float] = (0.1, 0.0, 0.0)
+    """Where it is to come to rest."""
+    simulator: Literal["planar", "mujoco"] = "planar"
+    """The collision model and integrated sliding, or MuJoCo from touch to rest."""
+    check: bool = True
+    """Whether to strike once in MuJoCo as well, and say where the object stops there."""
+    world: PushingConfig = PushingConfig()
+    """Object, table and rod."""
+    search: PlanConfig = PlanConfig()
+    """How it is searched."""
 
 
 @config
@@ -54,6 +74,8 @@ class Config:
     """How many times they are drawn anew."""
     collision: CollisionConfig = CollisionConfig()
     """The stage; its n_real and draws are those above."""
+    plan: PlanSettings = PlanSettings()
+    """One strike."""
 
 
 def run(config: Config, words: list[str]) -> int:
@@ -64,6 +86,7 @@ def run(config: Config, words: list[str]) -> int:
         "identify": _identify,
         "finetune": _finetune,
         "evaluate": _evaluate,
+        "plan": _plan,
     }
     if not words:
         return _stage(config)
@@ -147,6 +170,40 @@ def _evaluate(config: Config) -> int:
         raise BadInput("collision evaluate: set=cube is not wired up yet")
     write_json(out, result)
     print(json.dumps({name: _short(numbers) for name, numbers in result["methods"].items()}, indent=2))
+    return 0
+
+
+def _plan(config: Config) -> int:
+    import numpy as np
+
+    from dexprior.collision.planar import PlanarStriker
+    from dexprior.collision.surrogate import Surrogate
+    from dexprior.policy.planning import MujocoStriker, StrikeSimulator, plan_strikes
+
+    ask = config.plan
+    mujoco = MujocoStriker(config=ask.world)
+    simulator: StrikeSimulator = mujoco
+    if ask.simulator == "planar":
+        candidates = [f"{config.out}/collision.safetensors", "runs/collision/collision.safetensors"]
+        path = first_existing(config.model, candidates, "collision model", "dexprior collision finetune")
+        model = Surrogate.load(path)
+        if model.phi is None:
+            raise BadInput(f"{path} has no identified contact parameters; run `dexprior collision finetune` first")
+        simulator = PlanarStriker(config=ask.world, model=model, phi=model.phi)
+    start, target = np.array([ask.start]), np.array([ask.target])
+    plans = plan_strikes(ask.world, simulator, start, target, plan=ask.search, seed=config.seed)
+    strike = {name: float(getattr(plans.strikes, name)[0]) for name in ("alpha", "speed", "beta")}
+    result = {
+        "strike": strike,
+        "final_pose": plans.final_pose[0].tolist(),
+        "cost": float(plans.cost[0]),
+        "evaluations": plans.evaluations,
+        "seconds": plans.seconds,
+    }
+    if ask.check:
+        result["final_pose_in_mujoco"] = mujoco(start, plans.strikes)[0].tolist()
+    write_json(Path(config.out) / "plan.json", result)
+    show(result)
     return 0
 
 

@@ -40,7 +40,7 @@ class IdentifyConfig:
     """How many starting points are refined."""
     steps: Annotated[int, Ge(1)] = 30
     """Levenberg-Marquardt steps."""
-    prior_width: Annotated[float, Gt(0)] = 0.5
+    prior_width: Annotated[float, Gt(0)] = 0.3
     """Standard deviation of the prior about the middle of the range; the range is [-1, 1]."""
     unidentifiable: Annotated[float, Gt(0), Le(1)] = 0.8
     """A parameter whose posterior is wider than this share of its prior is flagged."""

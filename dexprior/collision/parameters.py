@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,8 @@ class ContactRanges:
         Takes all columns, or the simulator's alone.
         """
         middle, half = self._scale(xp, phi)
+        if phi.shape[1] == _SIMULATED:
+            return (xp.log(phi) - middle) / half
         columns = [xp.log(phi[:, :_SIMULATED]), phi[:, _SIMULATED:]]
         return (xp.concatenate(columns, -1) - middle) / half
 
@@ -76,9 +79,8 @@ class ContactRanges:
         """
         low, high = self.damping_ratio
         damping = xp.clip(phi[:, _DAMPING] * xp.exp(phi[:, _SIMULATED] * xp.log(speed)), low, high)
-        columns = [phi[:, k] for k in range(_SIMULATED)]
-        columns[_DAMPING] = damping
-        return xp.stack(columns, -1)
+        before, after = phi[:, :_DAMPING], phi[:, _DAMPING + 1 : _SIMULATED]
+        return xp.concatenate([before, damping[:, None], after], -1)
 
     def contains(self, phi: Float[np.ndarray, "batch parameter"]) -> Bool[np.ndarray, " batch"]:
         """Whether every parameter lies in its range (with a tolerance for rounding)."""
@@ -86,12 +88,21 @@ class ContactRanges:
         slack = 1e-9 * (high - low)
         return ((phi >= low - slack) & (phi <= high + slack)).all(axis=-1)
 
-    def _scale(self, xp: Any, like: Any) -> tuple[Any, Any]:
-        columns = like.shape[1]
+    @cached_property
+    def _middle_and_half(self) -> tuple[np.ndarray, np.ndarray]:
         bounds = self.bounds
         bounds[:_SIMULATED] = np.log(bounds[:_SIMULATED])
-        low, high = bounds[:columns].T
-        middle, half = (high + low) / 2, (high - low) / 2
+        low, high = bounds.T
+        return (high + low) / 2, (high - low) / 2
+
+    @cached_property
+    def simulated_scale(self) -> tuple[Float[np.ndarray, " simulated"], Float[np.ndarray, " simulated"]]:
+        """Middle and half of the logarithmic ranges of what the simulator is given."""
+        middle, half = self._middle_and_half
+        return middle[:_SIMULATED], half[:_SIMULATED]
+
+    def _scale(self, xp: Any, like: Any) -> tuple[Any, Any]:
+        middle, half = (x[: like.shape[1]] for x in self._middle_and_half)
         if xp is np:
             return middle, half
         return tuple(xp.as_tensor(x, dtype=like.dtype, device=like.device) for x in (middle, half))

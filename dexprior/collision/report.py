@@ -19,11 +19,13 @@ LABELS = {
     "finetuned": "network identified and fine-tuned",
     "identified": "network identified",
     "clash": "CLASH, as published",
+    "clash_without_pretraining": "the same network without pre-training",
     "closed_form": "restitution + friction",
     "mujoco_cma": "MuJoCo, tuned by CMA-ES",
     "mujoco_grid": "MuJoCo, grid-tuned",
+    "mujoco_identified": "MuJoCo at the network's parameters",
 }
-"""Methods in the order in which they are drawn."""
+"""Methods in the order of tables and plots; those with a colour are drawn."""
 
 _COLORS = {
     "point_impulse_bound": "#8a8a8a",
@@ -64,13 +66,13 @@ def plot_accuracy(result_folder: str | Path, target: Axes | str | Path) -> None:
 def _draw(folder: Path, axes: Axes) -> None:
     result = json.loads((folder / "result.json").read_text())
     tensors, _ = read_tensors(folder / "samples.safetensors")
-    for name, label in LABELS.items():
-        numbers = result["methods"][name]
+    for name, color in _COLORS.items():
+        numbers, label = result["methods"][name], LABELS[name]
         axes.plot(
             tensors["thresholds"],
             tensors[f"accuracy/{name}"],
             label=f"{label}: median {numbers['median']:.3f}",
-            color=_COLORS[name],
+            color=color,
             linestyle="--" if name == "point_impulse_bound" else "-",
             linewidth=2.2 if name == "finetuned" else 1.5,
         )

@@ -34,15 +34,15 @@ _COMPONENTS = 2  # normal, tangential
 class ResidualConfig:
     """Prior of the residual, in units of the impulse |u_n|/A_nn that stops the contact point."""
 
-    amplitude: Annotated[float, Gt(0)] = 0.05
+    amplitude: Annotated[float, Gt(0)] = 0.08
     """Standard deviation of the smooth part."""
-    linear: Annotated[float, Gt(0)] = 0.01
+    linear: Annotated[float, Gt(0)] = 0.005
     """Standard deviation of the slope, per standard deviation of an input."""
-    bias: Annotated[float, Gt(0)] = 0.02
+    bias: Annotated[float, Gt(0)] = 0.005
     """Standard deviation of a constant offset."""
     length_scale: Annotated[float, Gt(0)] = 2.0
     """Of the smooth part, in standard deviations of an input."""
-    noise: Annotated[float, Gt(0)] = 0.045
+    noise: Annotated[float, Gt(0)] = 0.06
     """Standard deviation of measurement and scatter."""
     evidence_from: Annotated[int, Ge(3)] = 30
     """Measured impacts from which the above are fitted, by their marginal likelihood."""

@@ -18,8 +18,9 @@ over both readings. Its formulas are written once, for NumPy (prediction) and fo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,6 +30,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from dexprior.artifacts import load_module, make_header, write_tensors
+from dexprior.collision import kernel
 from dexprior.collision.generator import CollisionPairs
 from dexprior.collision.parameters import PARAMETERS, ContactRanges
 from dexprior.collision.residual import ImpulseResidual, residual_inputs
@@ -51,9 +53,8 @@ SCHEMA = "dexprior.collision/2"
 
 _FEATURES = 4 + len(CONTACT_PARAMETERS)
 _HEADS = 2  # restitution, friction ratio
-_ODD = np.array([1.0, -1.0])  # parity of the heads under mirroring the tangent
-_MIN_EFFECT = 0.2  # 1 + r A_tn/A_nn is kept above it: below lies jamming, where one impulse has no meaning
 _MIN_SPEED = 1e-9  # [m/s]
+_CHUNK = 512  # impacts whose activations stay in the cache
 _STEP = 1e-3  # of a finite difference in the unit scale of phi
 
 
@@ -61,7 +62,7 @@ _STEP = 1e-3  # of a finite difference in the unit scale of phi
 class SurrogateConfig:
     """Size of the network, and the parameters that it knows."""
 
-    width: Annotated[int, Ge(4)] = 64
+    width: Annotated[int, Ge(4)] = 48
     """Units per hidden layer."""
     depth: Annotated[int, Ge(1)] = 3
     """Hidden layers."""
@@ -91,9 +92,14 @@ class ImpulseNetwork(nn.Module):
             delassus: [1/kg].
             simulated: what the simulator is given, in the order of `CONTACT_PARAMETERS`.
         """
-        weights = [(layer.weight, layer.bias) for layer in self.layers]
         contact = _contact_features(torch, approach, delassus)
-        return _passive(torch, contact, _impulse(torch, weights, self.config.ranges, contact, simulated))
+        return _passive(torch, contact, _impulse(torch, self._multilayer, self.config.ranges, contact, simulated))
+
+    def _multilayer(self, x: Tensor) -> Tensor:
+        *hidden, last = self.layers
+        for layer in hidden:
+            x = nn.functional.silu(layer(x))
+        return last(x)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,6 +119,8 @@ class Surrogate:
     """Of the identified parameters, on their unit scale."""
     residuals: Mapping[str, ImpulseResidual] = field(default_factory=dict)
     """What measured impacts add: `context` where the geometry has one, `contact` where it has none."""
+    kernel: Callable[..., tuple[float, float]] = field(default=kernel.impulse, repr=False, compare=False)
+    """Answers a single impact; `compiled()` gives a model whose kernel is compiled."""
 
     @classmethod
     def from_network(
@@ -197,6 +205,14 @@ class Surrogate:
         contact = _contact_features(np, approach, delassus)
         return _passive(np, contact, self._network(contact, phi))
 
+    def compiled(self) -> Surrogate:
+        """The same model, whose answers to single impacts are compiled (a second or two at the first one).
+
+        Raises:
+            MissingExtra: numba is not installed.
+        """
+        return replace(self, kernel=kernel.compiled())
+
     def inside(
         self,
         pre: Float[np.ndarray, "batch dof"],
@@ -210,10 +226,41 @@ class Surrogate:
         known = ((features >= low) & (features <= high)).all(axis=1)
         return known & (approach[:, 0] < 0) & self.config.ranges.contains(phi)
 
+    @cached_property
+    def _halved(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+        """Layers with half the weights, transposed: SiLU(y) = z (1 + tanh z) with z = y / 2."""
+        *hidden, last = self.layers
+        halved = [(np.ascontiguousarray(weight.T) / 2.0, bias / 2.0) for weight, bias in hidden]
+        return (*halved, (np.ascontiguousarray(last[0].T), last[1]))
+
     def _network(self, contact: Float[np.ndarray, "batch 4"], phi: np.ndarray) -> np.ndarray:
-        ranges = self.config.ranges
+        ranges, n = self.config.ranges, len(contact)
         simulated = ranges.at_speed(np, phi, np.exp(contact[:, 3]))
-        return _impulse(np, self.layers, ranges, contact, simulated)
+        if n == 1:
+            middle, half = ranges.simulated_scale
+            return np.array([self.kernel(*contact[0].tolist(), simulated[0], middle, half, *self._packed)])
+        if n <= _CHUNK:
+            return _impulse(np, self._multilayer, ranges, contact, simulated)
+        parts = [slice(k, k + _CHUNK) for k in range(0, n, _CHUNK)]
+        return np.concatenate([_impulse(np, self._multilayer, ranges, contact[p], simulated[p]) for p in parts])
+
+    @cached_property
+    def _packed(self) -> tuple[np.ndarray, ...]:
+        """Halved weights as the kernel takes them: first, hidden, biases, last, last bias."""
+        (first, _), *hidden, (last, last_bias) = self._halved
+        width = first.shape[1]
+        middle = np.stack([w for w, _ in hidden]) if hidden else np.zeros((0, width, width))
+        return first, middle, np.stack([b for _, b in self._halved[:-1]]), last, last_bias
+
+    def _multilayer(self, x: np.ndarray) -> np.ndarray:
+        *hidden, (weight, bias) = self._halved
+        for w, b in hidden:
+            z = x @ w
+            z += b
+            x = np.tanh(z)
+            x += 1.0
+            x *= z
+        return x @ weight + bias
 
     def _residual(self, geometry: ContactGeometry) -> ImpulseResidual | None:
         return self.residuals.get("contact" if geometry.context is None else "context")
@@ -328,22 +375,19 @@ def _contact_features(xp: Any, approach: Any, delassus: Any) -> Any:
     )
 
 
-def _impulse(xp: Any, layers: Sequence[tuple[Any, Any]], ranges: ContactRanges, contact: Any, simulated: Any) -> Any:
+def _impulse(xp: Any, multilayer: Callable[[Any], Any], ranges: ContactRanges, contact: Any, simulated: Any) -> Any:
     """Dimensionless impulse inside the friction cone; see the module's docstring."""
-    slide, coupling, log_tangent, log_speed = (contact[:, k] for k in range(4))
-    unit = ranges.to_unit(xp, simulated)
-    unit = [unit[:, k] for k in range(unit.shape[1])]
+    slide, coupling = contact[:, 0], contact[:, 1]
     slip = slide / (1.0 + abs(slide))  # sliding ratios beyond a few all mean "slips throughout"
-
-    straight = xp.stack([slip, coupling, log_tangent, log_speed, *unit], -1)
-    mirrored = xp.stack([-slip, -coupling, log_tangent, log_speed, *unit], -1)
-    both = _multilayer(xp, layers, xp.concatenate([straight, mirrored]))
-    parity = _ODD if xp is np else xp.as_tensor(_ODD, dtype=both.dtype, device=both.device)
-    heads = (both[: len(both) // 2] + parity * both[len(both) // 2 :]) / 2.0
-
-    restitution = _softplus(xp, heads[:, 0])
-    ratio = simulated[:, 0] * xp.tanh(heads[:, 1])
-    normal = (1.0 + restitution) / xp.clip(1.0 + ratio * coupling, _MIN_EFFECT, None)
+    even = xp.concatenate([contact[:, 2:], ranges.to_unit(xp, simulated)], -1)
+    odd = xp.stack([slip, coupling], -1)
+    straight, mirrored = xp.concatenate([odd, even], -1), xp.concatenate([-odd, even], -1)
+    both = multilayer(xp.concatenate([straight, mirrored]))
+    n = len(slide)
+    grip = 0.5 * (both[:n, 1] - both[n:, 1])  # odd under mirroring the tangent, and the other head even
+    restitution = _softplus(xp, 0.5 * (both[:n, 0] + both[n:, 0]))
+    ratio = simulated[:, 0] * xp.tanh(grip)
+    normal = (1.0 + restitution) / xp.clip(1.0 + ratio * coupling, kernel.MIN_EFFECT, None)
     return xp.stack([normal, ratio * normal], -1)
 
 
@@ -355,14 +399,6 @@ def _passive(xp: Any, contact: Any, impulse: Any) -> Any:
     quadratic = normal**2 + 2.0 * coupling * normal * tangential + xp.exp(log_tangent) * tangential**2
     scale = xp.clip(-2.0 * linear / xp.clip(quadratic, 1e-12, None), 0.0, 1.0)
     return impulse * scale[:, None]
-
-
-def _multilayer(xp: Any, layers: Sequence[tuple[Any, Any]], x: Any) -> Any:
-    for weight, bias in layers[:-1]:
-        x = x @ weight.T + bias
-        x = 0.5 * x * (1.0 + xp.tanh(0.5 * x))  # SiLU, written so that it cannot overflow
-    weight, bias = layers[-1]
-    return x @ weight.T + bias
 
 
 def _softplus(xp: Any, x: Any) -> Any:

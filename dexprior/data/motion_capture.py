@@ -29,6 +29,7 @@ __all__ = ["Body", "Columns", "MotionLayout", "Segmentation", "import_impacts", 
 _LENGTHS = {"m": 1.0, "cm": 0.01, "mm": 0.001}
 _ANGLES = {"rad": 1.0, "deg": np.pi / 180.0}
 _UNEVEN = 0.2  # share of the median time step by which a step may differ
+_IN_PLANE = 0.95  # cosine of half the angle by which a planar body may lean out of the plane
 _WRONG_GRAVITY = 0.25  # share of g by which the free fall may differ
 
 
@@ -259,13 +260,13 @@ def _planar_angle(path: Path, quaternion: Float[np.ndarray, "frame 4"]) -> Float
     norm = np.linalg.norm(quaternion, axis=1)
     if np.abs(norm - 1.0).max() > 0.05:
         raise BadInput(f"{path}: the quaternion columns have norms from {norm.min():.2f} to {norm.max():.2f}, not 1")
-    w, x, y, z = (quaternion / norm[:, None]).T
-    axis = np.stack([1 - 2 * (y * y + z * z), 2 * (x * z - w * y)], axis=1)  # world x and z of the body's x axis
-    if np.linalg.norm(axis, axis=1).min() < 0.5:
+    w, _, y, _ = (quaternion / norm[:, None]).T
+    if np.hypot(w, y).min() < _IN_PLANE:
         raise BadInput(
-            f"{path}: the body's x axis leaves the plane; is the quaternion scalar first (w, x, y, z), and is z up?"
+            f"{path}: the body turns out of the plane by up to {np.degrees(2 * np.arccos(np.hypot(w, y).min())):.0f} "
+            "degrees; is the quaternion scalar first (w, x, y, z), with x along the surface and z up?"
         )
-    return np.arctan2(axis[:, 1], axis[:, 0])
+    return -2.0 * np.arctan2(y, w)  # about the world's y axis, which points into the plane of x and height
 
 
 def _check_clock(path: Path, name: str, time: np.ndarray) -> None:

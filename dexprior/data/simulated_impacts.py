@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float
 
 from dexprior.data.impacts import ELLIPSE_MASS, ELLIPSE_SEMI_AXES, PlanarImpacts, ellipse_contact, ellipse_inertia
 
-__all__ = ["CONTACT_PARAMETERS", "contact_mobility", "generate_impacts", "simulate_impacts"]
+__all__ = ["CONTACT_PARAMETERS", "SCENE", "contact_mobility", "generate_impacts", "simulate_drops", "simulate_impacts"]
 
 CONTACT_PARAMETERS = ("friction", "damping_ratio", "time_constant", "impratio")
 """Columns of phi: Coulomb coefficient, damping ratio and time constant [s] of MuJoCo's `solref`, and `impratio`, the
@@ -105,7 +105,7 @@ def simulate_impacts(
     if n == 0:
         return np.zeros((0, 3)), np.zeros(0, dtype=bool)
     axes = np.broadcast_to(np.asarray(semi_axes, dtype=np.float64), (n, 2))
-    batch = Batch(mujoco.MjModel.from_xml_string(_SCENE), nsim=n, nthread=threads)
+    batch = Batch(mujoco.MjModel.from_xml_string(SCENE), nsim=n, nthread=threads)
     body, geom = batch.model.body("ellipse").id, batch.model.geom("ellipse").id
     batch.expand("opt.timestep")[:] = phi[:, 1] * phi[:, 2] / resolution
     batch.expand("body_mass")[:, body] = mass
@@ -141,6 +141,56 @@ def simulate_impacts(
     return np.array(batch.qvel), ~active
 
 
+def simulate_drops(
+    seed: int,
+    n: int,
+    *,
+    phi: tuple[float, float, float, float] = (0.25, 0.2, 0.004, 1.0),
+    rate: float = 250.0,
+    seconds: float = 0.5,
+    noise: tuple[float, float] = (2e-4, 2e-3),
+) -> tuple[Float[np.ndarray, " frame"], Float[np.ndarray, "drop frame 3"]]:
+    """What motion capture would see of an ellipse that is dropped: (time [s], [x height angle] in m and rad).
+
+    MuJoCo plays reality, with gravity; the ellipse is that of the measured record.
+
+    Args:
+        seed: the drops are a function of it.
+        n: how many.
+        phi: hidden contact parameters, in the order of `CONTACT_PARAMETERS`.
+        rate: frames per second.
+        seconds: length of a drop.
+        noise: standard deviation of positions [m] and angles [rad].
+    """
+    import mujoco
+    from mujoco.batch import Batch
+
+    rng = np.random.default_rng([seed, 21])
+    substeps = 16
+    batch = Batch(mujoco.MjModel.from_xml_string(SCENE), nsim=n, nthread=1)
+    model, (a, b) = batch.model, ELLIPSE_SEMI_AXES
+    body, geom = model.body("ellipse").id, model.geom("ellipse").id
+    batch.expand("opt.timestep")[:] = 1.0 / (rate * substeps)
+    batch.expand("opt.gravity")[:] = [0.0, 0.0, -9.81]
+    batch.expand("opt.impratio")[:] = phi[3]
+    batch.expand("body_mass")[:, body] = ELLIPSE_MASS
+    batch.expand("body_inertia")[:, body] = ellipse_inertia(ELLIPSE_SEMI_AXES, ELLIPSE_MASS)
+    batch.expand("geom_size")[:, geom] = [a, b, b]
+    batch.expand("geom_rbound")[:, geom] = a
+    batch.expand("geom_friction")[:, geom, 0] = phi[0]
+    batch.expand("geom_solref")[:, geom] = [phi[2], phi[1]]
+    batch.set_const()
+    batch.qpos[:] = np.stack([np.zeros(n), rng.uniform(0.2, 0.35, n), rng.uniform(0.0, 2.0 * np.pi, n)], axis=1)
+    batch.qvel[:] = np.stack([rng.normal(-0.5, 0.2, n), np.zeros(n), rng.normal(0.0, 6.0, n)], axis=1)
+    frames = [np.array(batch.qpos)]
+    for _ in range(int(seconds * rate)):
+        batch.step(nstep=substeps)
+        frames.append(np.array(batch.qpos))
+    pose = np.stack(frames, axis=1)
+    pose += rng.normal(size=pose.shape) * [noise[0], noise[0], noise[1]]
+    return np.arange(pose.shape[1]) / rate, pose
+
+
 def contact_mobility(
     angle: Float[np.ndarray, " impact"],
     semi_axes: Float[np.ndarray, "impact 2"],
@@ -152,7 +202,7 @@ def contact_mobility(
     return 1.0 / mass + normal[:, 2] ** 2 / inertia
 
 
-_SCENE = """
+SCENE = """
 <mujoco>
   <option gravity="0 0 0" cone="elliptic" integrator="Euler"/>
   <worldbody>

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from dexprior.artifacts import load_all, read_tensors
-from dexprior.collision.report import plot_accuracy
+from dexprior.collision.report import LABELS, plot_accuracy
 from dexprior.data.clips import write_clip
 from dexprior.data.episodes import read_episode, read_index
 from dexprior.envs.panel import Panel
@@ -205,8 +205,9 @@ def _collision(page: Page, folder: Path, result: dict[str, Any]) -> None:
     if source == "generated":
         page.text("No measured impacts were found: generated ones with hidden parameters stand in.", warn=True)
     rows = []
-    for name, m in result["methods"].items():
-        rows.append([name, f"{m['acc_0.1']:.3f}", f"{m['acc_0.2']:.3f}", f"{m['median']:.3f}", m["n"]])
+    for name, label in LABELS.items():
+        m = result["methods"][name]
+        rows.append([label, f"{m['acc_0.1']:.3f}", f"{m['acc_0.2']:.3f}", f"{m['median']:.3f}", m["n"]])
     page.table(["method", "below 0.1", "below 0.2", "median error", "n"], rows)
 
 

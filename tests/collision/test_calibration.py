@@ -56,7 +56,8 @@ def test_what_impacts_of_one_speed_cannot_tell_is_flagged(surrogate, own_world):
     assert named["damping_ratio"]["identifiable"]
     assert not named["damping_exponent"]["identifiable"]  # all approach at 2.2 to 3 m/s
     few = identify(surrogate, impacts.take(np.arange(3)), IdentifyConfig(), ResidualConfig())
-    assert few.identifiable.sum() < found.identifiable.sum()
+    assert (np.diag(few.covariance) >= np.diag(found.covariance) * (1 - 1e-6)).all()
+    assert few.interval[0, 1] / few.interval[0, 0] > 1.5 * found.interval[0, 1] / found.interval[0, 0]  # friction
 
 
 def test_finetuning_a_perfect_model_changes_next_to_nothing(surrogate, own_world):
@@ -80,12 +81,12 @@ def test_finetuning_learns_what_the_family_cannot_say(surrogate, bouncier, n_fit
 def test_the_spread_covers_noise_that_was_added(surrogate, own_world):
     impacts, _ = own_world
     noisy = dataclasses.replace(
-        impacts, post=impacts.post + np.random.default_rng(0).normal(0, 0.04, (40, 3)) * [1, 1, 0]
+        impacts, post=impacts.post + np.random.default_rng(0).normal(0, 0.15, (40, 3)) * [1, 1, 0]
     )
     fit, rest = noisy.split(20, seed=0)
     tuned = finetune(surrogate, fit, identify(surrogate, fit, IdentifyConfig(), ResidualConfig()), ResidualConfig())
     scores = score_distribution(tuned, rest, tuned.phi)
-    assert 0.7 < scores["coverage_90"] <= 1.0
+    assert 0.7 < scores["coverage_90"] < 1.0
     assert scores["coverage_50"] < scores["coverage_90"]
 
 

@@ -21,6 +21,7 @@ from dexprior.collision import (
 from dexprior.collision.generator import best_impulse
 from dexprior.data.simulated_impacts import generate_impacts
 from dexprior.errors import ArtifactError, BadInput
+from dexprior.extras import available
 from dexprior.types import CollisionModel, ContactGeometry
 
 
@@ -59,6 +60,25 @@ def test_numpy_equals_torch(wild, contacts):
     unit = -approach[:, :1] / delassus[:, 0, :1]
     post, _ = wild.predict(pre, geometry, phi)
     np.testing.assert_allclose(best_impulse(post - pre, geometry) / unit, impulse.numpy(), atol=1e-6)
+
+
+def test_one_impact_a_few_and_many_are_answered_alike(wild, contacts):
+    """Three code paths: the scalar kernel, one batch, and batches in chunks."""
+    pre, geometry, phi = contacts
+    expected, _ = wild.predict(pre, geometry, phi)
+    models = [wild, wild.compiled()] if available("numba") else [wild]
+    for model in models:
+        for k in range(5):
+            one = ContactGeometry(
+                jacobian=geometry.jacobian[k : k + 1], inverse_inertia=geometry.inverse_inertia[k : k + 1]
+            )
+            alone, _ = model.predict(pre[k : k + 1], one, phi[k : k + 1])
+            np.testing.assert_allclose(alone[0], expected[k], rtol=1e-9, atol=1e-9)
+    many = ContactGeometry(
+        jacobian=np.tile(geometry.jacobian, (6, 1, 1)), inverse_inertia=np.tile(geometry.inverse_inertia, (6, 1, 1))
+    )
+    chunked, _ = wild.predict(np.tile(pre, (6, 1)), many, np.tile(phi, (6, 1)))
+    np.testing.assert_allclose(chunked, np.tile(expected, (6, 1)), rtol=1e-9, atol=1e-9)
 
 
 def test_any_weights_obey_momentum_friction_and_energy(wild, contacts):

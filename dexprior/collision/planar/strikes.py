@@ -70,10 +70,8 @@ class StrikeImpacts:
         check = Checker(self)
         check.array("pose", "strike", 3)
         check.array("velocity", "strike", 3)
-        if not len(self.pose) == len(self.velocity) == len(self.strikes):
-            raise BadInput(
-                f"StrikeImpacts: {len(self.strikes)} strikes, {len(self.pose)} poses, {len(self.velocity)} velocities"
-            )
+        if len(self.pose) != len(self.strikes):
+            raise BadInput(f"StrikeImpacts: {len(self.strikes)} strikes on {len(self.pose)} objects")
 
     def __len__(self) -> int:
         return len(self.strikes)
@@ -100,15 +98,13 @@ class StrikeImpacts:
     def take(self, rows: np.ndarray) -> StrikeImpacts:
         """The chosen strikes, in the given order."""
         chosen = Strikes(**{name: getattr(self.strikes, name)[rows] for name in ("alpha", "speed", "beta")})
-        return StrikeImpacts(
-            config=self.config, pose=self.pose[rows], strikes=chosen, velocity=self.velocity[rows]
-        )
+        return StrikeImpacts(config=self.config, pose=self.pose[rows], strikes=chosen, velocity=self.velocity[rows])
 
 
 def strike_error(
     predicted: Float[np.ndarray, "*candidate strike 3"], impacts: StrikeImpacts
 ) -> Float[np.ndarray, "*candidate strike"]:
-    """||predicted - measured|| / ||measured|| of the object's velocity in (vx, vy, k omega): the kinetic-energy norm."""
+    """||predicted - measured|| / ||measured|| of the object's (vx, vy, k omega): the kinetic-energy norm."""
     scale = np.array([1.0, 1.0, impacts.config.footprint.gyration])
     distance = np.linalg.norm((predicted - impacts.velocity) * scale, axis=-1)
     return distance / np.linalg.norm(impacts.velocity * scale, axis=-1)
@@ -125,8 +121,8 @@ def departure_velocity(
 ) -> Float[np.ndarray, "strike 3"]:
     """[vx vy omega] at separation, from the frames after it: x = x0 + v0 t + the way that friction takes.
 
-    The friction is that along the smoothed motion, so that v0 is found by linear regression over the first 60 ms and not
-    by differencing two frames. Frames slower than 0.05 m/s are left out.
+    Friction is integrated along the smoothed motion, so that v0 is found by linear regression over the first 60 ms and
+    not by differencing two frames. Frames slower than 0.05 m/s are left out.
 
     Args:
         config: the body.
@@ -276,17 +272,13 @@ def fit_scratch(impacts: StrikeImpacts, training: ScratchConfig | None = None, *
         linear = [nn.Linear(a, b) for a, b in itertools.pairwise(sizes)]
     hidden: list[nn.Module] = [module for layer in linear[:-1] for module in (layer, nn.ReLU())]
     network = nn.Sequential(*hidden, linear[-1])
-    optimizer = torch.optim.AdamW(
-        network.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay
-    )
+    optimizer = torch.optim.AdamW(network.parameters(), lr=training.learning_rate, weight_decay=training.weight_decay)
     for _ in range(training.steps):
         loss = (network(x) - y).square().mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         optimizer.step()
-    layers = tuple(
-        (layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()) for layer in linear
-    )
+    layers = tuple((layer.weight.detach().double().numpy(), layer.bias.detach().double().numpy()) for layer in linear)
     return ContactNetwork(layers=layers, gyration=gyration)
 
 
