@@ -29,7 +29,7 @@ from dexprior.collision.generator import CollisionPairs, GeneratorConfig, genera
 from dexprior.collision.residual import ResidualConfig
 from dexprior.collision.surrogate import Surrogate, SurrogateConfig
 from dexprior.config import Ge, config
-from dexprior.data.impacts import PlanarImpacts, check_torque_balance, load_ellipse_impacts
+from dexprior.data.impacts import PlanarImpacts, check_torque_balance, load_impacts
 from dexprior.data.simulated_impacts import CONTACT_PARAMETERS, generate_impacts
 from dexprior.errors import BadInput
 
@@ -116,7 +116,7 @@ def compare(
     record = RunFolder(Path(folder), stage="collision-evaluate", config=config, seed=seed, parents=parents).open()
     if record.result is not None:
         return record.result
-    pool, held_out = load_ellipse_impacts(train), load_ellipse_impacts(test)
+    pool, held_out = load_impacts(train), load_impacts(test)
     if parents[0] == parents[1]:
         return record.finish(_compare(record, config, pool, None, progress=progress))
     known = {row.tobytes() for row in np.hstack([pool.pre, pool.post])}
@@ -163,7 +163,7 @@ def train_base(record: RunFolder, config: CollisionConfig, *, progress: bool) ->
 
 def _impacts(config: CollisionConfig, seed: int, data: Path | None) -> PlanarImpacts:
     if data is not None:
-        return load_ellipse_impacts(data)
+        return load_impacts(data)
     impacts = generate_impacts(seed, config.generated_impacts)
     check_torque_balance(impacts, where="generated impacts")
     return impacts

@@ -48,6 +48,16 @@ _SETS = (
         steps="convert 'IRB Bound/ellipse_uniform.mat'; datasets/ellipse_impacts.md lists the fields",
     ),
     DataSet(
+        name="cube-tosses",
+        title="444 real tosses of a cube onto a table, whole trajectories at 148 Hz",
+        folder="impacts",
+        files={"cube_tosses.npz": "78a1992cdbaacb225448c9a27711136c4fea38121eca882d86be9e6ef684cf1f"},
+        target="cube_tosses.npz",
+        source="https://github.com/DAIRLab/dair_pll",
+        licence="BSD-3-Clause",
+        steps="convert assets/contactnets_cube; datasets/cube_tosses.md lists the fields",
+    ),
+    DataSet(
         name="hand-clip",
         title="webcam clip of one bare right hand (621 frames) with 21 landmarks",
         folder="hand_clip",

@@ -1,0 +1,106 @@
+"""`dexprior collision WORD` in the order of the tutorial, small; each step takes up what the one before left."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from dexprior.cli.main import main
+from dexprior.data.impacts import save_impacts
+from dexprior.data.simulated_impacts import generate_impacts
+
+SMALL = (
+    "collision.generator.pairs=800",
+    "collision.surrogate.width=12",
+    "collision.surrogate.depth=2",
+    "collision.distill.steps=80",
+    "collision.distill.batch=64",
+    "collision.identify.starts=2",
+    "collision.grid.friction=4",
+    "collision.grid.damping_ratio=4",
+    "collision.grid.time_constant=2",
+    "collision.grid.closed_form=11",
+    "collision.cma.evaluations=40",
+    "collision.clash.pairs=500",
+    "collision.clash.batch=64",
+    "collision.clash.steps=40",
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a base model, impacts, and a fine-tuned model."""
+    folder = tmp_path_factory.mktemp("verbs")
+    save_impacts(generate_impacts(0, 60), folder / "impacts.npz")
+    base = f"out={folder}/base"
+    use = (f"model={folder}/base/base.safetensors", f"data={folder}/impacts.npz", f"out={folder}/mine")
+    assert main(["collision", "generate", base, *SMALL]) == 0
+    assert main(["collision", "distill", base, *SMALL]) == 0
+    assert main(["collision", "identify", *use, *SMALL]) == 0
+    assert main(["collision", "finetune", *use, *SMALL]) == 0
+    return folder
+
+
+def test_identified_parameters_come_with_intervals_and_flags(made):
+    found = json.loads((made / "mine" / "identified.json").read_text())
+    assert set(found) == {"friction", "damping_ratio", "time_constant", "impratio", "damping_exponent"}
+    for entry in found.values():
+        low, high = entry["interval"]
+        assert low <= entry["value"] <= high
+        assert isinstance(entry["identifiable"], bool)
+
+
+def test_a_finished_base_is_taken_up_and_another_configuration_refused(made, capsys):
+    assert main(["collision", "distill", f"out={made}/base", *SMALL]) == 0
+    assert json.loads(capsys.readouterr().out)["pairs"] == 800
+    assert main(["collision", "distill", f"out={made}/base", *SMALL, "collision.distill.steps=81"]) == 1
+    assert "configuration" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("simulator", ["planar", "mujoco"])
+def test_a_plan_ends_near_its_target(made, capsys, simulator):
+    words = [f"model={made}/mine/collision.safetensors", f"out={made}/mine", "plan.target=[0.08,0.02,0.1]"]
+    search = ["plan.search.evaluations=80", "plan.search.population=20", f"plan.simulator={simulator}"]
+    assert main(["collision", "plan", *words, *search]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result == json.loads((made / "mine" / "plan.json").read_text())
+    assert result["evaluations"] == 80
+    assert np.linalg.norm(np.array(result["final_pose"][:2]) - [0.08, 0.02]) < 0.03
+    if simulator == "mujoco":
+        np.testing.assert_allclose(result["final_pose"], result["final_pose_in_mujoco"], atol=1e-9)
+
+
+def test_evaluate_writes_every_method_and_goes_on_where_it_was_stopped(made, capsys):
+    words = [f"train={made}/impacts.npz", f"test={made}/impacts.npz", f"out={made}/result.json", "draws=2", *SMALL]
+    assert main(["collision", "evaluate", *words]) == 0
+    first = (made / "result.json").read_text()
+    methods = json.loads(first)["methods"]
+    assert {"finetuned", "clash", "mujoco_grid", "mujoco_cma", "closed_form", "point_impulse_bound"} <= set(methods)
+    (made / "result.json").unlink()
+    (made / "result.parts" / "done.json").unlink()
+    (made / "result.parts" / "draws" / "001.json").unlink()
+    capsys.readouterr()
+    assert main(["collision", "evaluate", *words]) == 0
+    assert (made / "result.json").read_text() == first
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["evaluate", "train=a.npz"], "give train=FILE and test=FILE"),
+        (["evaluate", "train=a.npz", "test=b.npz", "out=runs/x"], "must name a .json file"),
+        (["evaluate", "train=a.npz", "test=b.npz", "out=x.json"], "a.npz: no such file"),
+        (["identify", "model=absent.safetensors"], "no base model found"),
+        (["plan", "model=absent.safetensors"], "no collision model found"),
+        (["guess"], "choices: generate, distill"),
+        (["evaluate", "set=sphere"], "set"),
+    ],
+)
+def test_mistakes_are_one_clear_line(capsys, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    assert main(["collision", *words]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert len(error.strip().splitlines()) == 1
