@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from dexprior.artifacts import file_hash, write_json
 from dexprior.cli.show import first_existing, show
+from dexprior.collision.shapes import PairConfig, ShapeRanges
 from dexprior.collision.stage import CollisionConfig
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
@@ -74,6 +75,12 @@ class Config:
     """How many times they are drawn anew."""
     collision: CollisionConfig = CollisionConfig()
     """The stage; its n_real and draws are those above."""
+    scene: str | None = None
+    """For generate: a preset pair of geometries, e.g. striker_square; by default what distill needs."""
+    shapes: PairConfig = PairConfig()
+    """For generate with a scene: what is sampled."""
+    ranges: ShapeRanges = ShapeRanges()
+    """For generate with a scene: its contact parameters."""
     plan: PlanSettings = PlanSettings()
     """One strike."""
 
@@ -111,6 +118,20 @@ def _stage(config: Config) -> int:
 
 
 def _generate(config: Config) -> int:
+    if config.scene is not None:
+        from dexprior.collision.shapes import generate, preset
+
+        found = generate(
+            preset(config.scene),
+            config.shapes,
+            config.ranges,
+            seed=config.seed,
+            folder=config.out,
+            threads=config.collision.threads,
+            progress=True,
+        )
+        show({"scene": config.scene, "pairs": len(found), **found.counts, "folder": config.out})
+        return 0
     from dexprior.collision.stage import open_base, simulated_pairs
 
     pairs = simulated_pairs(open_base(_settings(config), Path(config.out), seed=config.seed), _settings(config))

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -39,7 +40,6 @@ __all__ = [
 
 _WIDTH, _HIDDEN = 128, 2  # three layers with the output
 _RATE, _DECAY = 1e-3, 0.01
-_PARAMETERS = ("friction", "damping_ratio")
 _ENERGY_TOLERANCE = 1e-6
 
 
@@ -75,7 +75,7 @@ class StateFeatures:
 
     state: Float[np.ndarray, "sample feature"]
     """Speed and deflections before the collision."""
-    parameters: Float[np.ndarray, "sample 2"] | None
+    parameters: Float[np.ndarray, "sample parameter"] | None
     """The simulator's friction and damping ratio; None for measured collisions."""
     after: Float[np.ndarray, "sample 3"]
     """(vx, vy, k omega) after it [m/s]."""
@@ -84,7 +84,25 @@ class StateFeatures:
 class ClashModel:
     """The network, its parameters and its scales."""
 
-    def __init__(self, config: ClashConfig, simulated: StateFeatures, *, seed: int) -> None:
+    def __init__(
+        self,
+        config: ClashConfig,
+        simulated: StateFeatures,
+        *,
+        seed: int,
+        bounds: Mapping[str, tuple[float, float]] | None = None,
+    ) -> None:
+        """Random weights.
+
+        Args:
+            config: what the paper leaves open.
+            simulated: pairs that give the scales.
+            seed: of the weights.
+            bounds: ranges of the parameters by name, in the order of the pairs' columns; by default those of `config`.
+
+        Raises:
+            BadInput: the pairs come without parameters, or with others than `bounds` names.
+        """
         if simulated.parameters is None:
             raise BadInput("ClashModel: simulated pairs need the parameters that the simulator was given")
         self.config = config
@@ -99,8 +117,14 @@ class ClashModel:
         self._state = _Scale.of(simulated.state)
         self._after = _Scale.of(simulated.after)
         self._parameters = _Scale.of(simulated.parameters)
-        bounds = np.array([config.friction, config.damping_ratio]).T
-        self._low, self._high = (torch.as_tensor(b, dtype=torch.float32) for b in bounds)
+        named = bounds or {"friction": config.friction, "damping_ratio": config.damping_ratio}
+        if len(named) != simulated.parameters.shape[1]:
+            raise BadInput(
+                f"ClashModel: the pairs have {simulated.parameters.shape[1]} parameters, bounds are given for "
+                f"{', '.join(named)}"
+            )
+        self.names = tuple(named)
+        self._low, self._high = (torch.tensor(ends, dtype=torch.float32) for ends in zip(*named.values()))
         self.phi = (self._low + self._high) / 2
 
     def clone(self) -> ClashModel:
@@ -120,17 +144,27 @@ class ClashModel:
             rows = torch.as_tensor(rng.integers(len(x), size=self.config.batch))
             _descend(optimizer, nn.functional.mse_loss(self.network(x[rows]), y[rows]))
 
-    def identify(self, measured: StateFeatures) -> None:
-        """1,000 steps on the parameters, weights frozen; the parameters stay in their ranges."""
+    def identify(self, measured: StateFeatures, *, fixed: Mapping[str, float] | None = None) -> None:
+        """1,000 steps on the parameters, weights frozen; the parameters stay in their ranges.
+
+        Args:
+            measured: the real collisions.
+            fixed: parameters that are known otherwise, as ground friction is from sliding tails.
+        """
         x, y = _tensor(self._state.to(measured.state)), _tensor(self._after.to(measured.after))
         phi = self.phi.clone().requires_grad_()  # in its own units: 1,000 steps of 1e-3 cross the whole range
         optimizer = _optimizer([phi])
+        known = {self.names.index(name): value for name, value in (fixed or {}).items()}
+        for row, value in known.items():
+            phi.data[row] = value
         for _ in range(self.config.steps):
             predicted = self.network(self._with(x, phi))
             (phi.grad,) = torch.autograd.grad(nn.functional.mse_loss(predicted, y), [phi])
             optimizer.step()
             with torch.no_grad():
                 phi.clamp_(self._low, self._high)
+                for row, value in known.items():  # weight decay would move them
+                    phi[row] = value
         self.phi = phi.detach()
 
     def untrained(self, *, seed: int) -> ClashModel:
@@ -160,8 +194,8 @@ class ClashModel:
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The identified friction and damping ratio."""
-        return dict(zip(_PARAMETERS, self.phi.tolist()))
+        """The identified parameters by name."""
+        return dict(zip(self.names, self.phi.tolist()))
 
     def _with(self, state: Tensor, phi: Tensor) -> Tensor:
         """Standardized states, each with the standardized parameters."""
@@ -169,9 +203,15 @@ class ClashModel:
         return torch.cat([state, ((phi - mean) / spread).expand(len(state), -1)], dim=1)
 
 
-def train_clash(config: ClashConfig, simulated: StateFeatures, *, seed: int) -> ClashModel:
-    """A pre-trained model, ready to identify and fine-tune."""
-    model = ClashModel(config, simulated, seed=seed)
+def train_clash(
+    config: ClashConfig,
+    simulated: StateFeatures,
+    *,
+    seed: int,
+    bounds: Mapping[str, tuple[float, float]] | None = None,
+) -> ClashModel:
+    """A pre-trained model, ready to identify and fine-tune; arguments as for `ClashModel`."""
+    model = ClashModel(config, simulated, seed=seed, bounds=bounds)
     model.pretrain(simulated, seed=seed)
     return model
 

@@ -23,6 +23,7 @@ LABELS = {
     "closed_form": "restitution + friction",
     "mujoco_cma": "MuJoCo, tuned by CMA-ES",
     "mujoco_grid": "MuJoCo, grid-tuned",
+    "mujoco_mjx": "MuJoCo, tuned by gradients (MJX)",
     "mujoco_identified": "MuJoCo at the network's parameters",
 }
 """Methods in the order of tables and plots; those with a colour are drawn."""

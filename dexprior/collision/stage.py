@@ -26,6 +26,7 @@ from dexprior.collision.clash import ClashConfig, ClashModel, ellipse_measured, 
 from dexprior.collision.closed_form import RestitutionFriction
 from dexprior.collision.distill import DistillConfig, distill
 from dexprior.collision.generator import CollisionPairs, GeneratorConfig, generate_pairs
+from dexprior.collision.mjx_fit import MjxConfig, tune_mujoco_mjx
 from dexprior.collision.residual import ResidualConfig
 from dexprior.collision.surrogate import Surrogate, SurrogateConfig
 from dexprior.config import Ge, config
@@ -61,6 +62,8 @@ class CollisionConfig:
     """MuJoCo tuned by CMA-ES."""
     clash: ClashConfig = ClashConfig()
     """The published reference."""
+    mjx: MjxConfig | None = None
+    """MuJoCo tuned by gradients through MJX, where it is asked for: it compiles for a minute."""
     n_real: Annotated[int, Ge(3)] = 10
     """Measured impacts to adapt to; all methods get the same ones."""
     draws: Annotated[int, Ge(1)] = 1
@@ -292,6 +295,10 @@ def _baselines(
         "mujoco_cma": dict(zip(CONTACT_PARAMETERS, cma.tolist())),
         "closed_form": dict(zip(RestitutionFriction().parameters, closed.tolist())),
     }
+    if config.mjx is not None:
+        found = tune_mujoco_mjx(fit, ranges, config.mjx, seed=seed)
+        predicted["mujoco_mjx"] = baselines.simulate_with(rest, found, threads=threads)
+        fitted["mujoco_mjx"] = dict(zip(CONTACT_PARAMETERS, found.tolist()))
     return predicted, fitted
 
 

@@ -120,9 +120,7 @@ class PlanarImpacts:
             BadInput: the body has another outline.
         """
         if self.semi_axes is None:
-            raise BadInput(
-                "these impacts are not of an ellipse, and only ellipses are simulated here"
-            )
+            raise BadInput("these impacts are not of an ellipse, and only ellipses are simulated here")
         return self.semi_axes
 
     @property

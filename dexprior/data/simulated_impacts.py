@@ -19,6 +19,7 @@ CONTACT_PARAMETERS = ("friction", "damping_ratio", "time_constant", "impratio")
 """Columns of phi: Coulomb coefficient, damping ratio and time constant [s] of MuJoCo's `solref`, and `impratio`, the
 ratio of tangential to normal damping."""
 
+_GAP = 1e-9  # [m] at the start, so that rounding does not decide whether the first step has a contact
 _CHUNK = 4  # substeps between two looks at the contacts; a body that left needs longer than that to return
 
 
@@ -126,7 +127,7 @@ def simulate_impacts(
     batch.set_const()
 
     _, tangent = ellipse_contact(angle, axes)
-    batch.qpos[:] = np.stack([np.zeros(n), tangent[:, 2], angle], axis=1)
+    batch.qpos[:] = np.stack([np.zeros(n), tangent[:, 2] + _GAP, angle], axis=1)
     batch.qvel[:] = pre
     contacts = batch.bind("ncon")
     touched, active = np.zeros(n, dtype=bool), np.ones(n, dtype=bool)

@@ -205,9 +205,8 @@ def _collision(page: Page, folder: Path, result: dict[str, Any]) -> None:
     if source == "generated":
         page.text("No measured impacts were found: generated ones with hidden parameters stand in.", warn=True)
     rows = []
-    for name, label in LABELS.items():
-        m = result["methods"][name]
-        rows.append([label, f"{m['acc_0.1']:.3f}", f"{m['acc_0.2']:.3f}", f"{m['median']:.3f}", m["n"]])
+    for name, m in result["methods"].items():
+        rows.append([LABELS[name], f"{m['acc_0.1']:.3f}", f"{m['acc_0.2']:.3f}", f"{m['median']:.3f}", m["n"]])
     page.table(["method", "below 0.1", "below 0.2", "median error", "n"], rows)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -62,6 +64,14 @@ def test_fine_tuning_on_ten_strikes_beats_the_base(surrogate):
         fit_surrogate(surrogate, fit.take(np.arange(2)))
 
 
+def test_grazing_strikes_are_not_read(surrogate):
+    impacts = _made_by((0.4, 0.25), 10, 2)
+    slow = replace(impacts, strikes=replace(impacts.strikes, speed=np.full(10, 0.1)))
+    with pytest.raises(BadInput, match="at least 3"):
+        fit_surrogate(surrogate, slow)
+    assert fit_surrogate(surrogate, slow, slowest=0.0)[0].phi is not None
+
+
 def test_a_network_from_scratch_fits_what_it_saw_and_turns_with_the_object():
     impacts = _made_by((0.4, 0.25), 10, 4)
     network = fit_scratch(impacts, ScratchConfig(width=32, depth=2, steps=600), seed=0)
@@ -108,8 +118,7 @@ def test_bad_recordings_are_refused():
     tails = np.full((1, 8, 3), np.nan)
     tails[0, :2] = 0.0
     options = {"friction": 0.3, "torsional_friction": 0.0}
-    with pytest.raises(BadInput, match="seen in 2 frames"):
-        departure_velocity(WORLD, tails, np.arange(8) * 0.005, np.zeros(1), **options)
+    assert np.isnan(departure_velocity(WORLD, tails, np.arange(8) * 0.005, np.zeros(1), **options)).all()
     with pytest.raises(BadInput, match="disagree"):
         departure_velocity(WORLD, tails, np.arange(7) * 0.005, np.zeros(1), **options)
     pose, strikes = _strikes(2, 0)
