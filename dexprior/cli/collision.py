@@ -16,12 +16,13 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from dexprior.artifacts import file_hash, write_json
 from dexprior.cli.show import first_existing, show
 from dexprior.collision.shapes import PairConfig, ShapeRanges
 from dexprior.collision.stage import CollisionConfig
+from dexprior.collision.tosses import CubeEvaluationConfig
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
 from dexprior.policy.planning import PlanConfig
@@ -75,6 +76,8 @@ class Config:
     """How many times they are drawn anew."""
     collision: CollisionConfig = CollisionConfig()
     """The stage; its n_real and draws are those above."""
+    tosses: CubeEvaluationConfig = CubeEvaluationConfig()
+    """For evaluate with set=cube: what is fitted on each draw, and how much is played."""
     scene: str | None = None
     """For generate: a preset pair of geometries, e.g. striker_square; by default what distill needs."""
     shapes: PairConfig = PairConfig()
@@ -187,11 +190,38 @@ def _evaluate(config: Config) -> int:
         from dexprior.collision.stage import compare
 
         result = compare(_settings(config), parts, seed=config.seed, train=Path(config.train), test=Path(config.test))
+        write_json(out, result)
+        print(json.dumps({name: _short(numbers) for name, numbers in result["methods"].items()}, indent=2))
     else:
-        raise BadInput("collision evaluate: set=cube is not wired up yet")
-    write_json(out, result)
-    print(json.dumps({name: _short(numbers) for name, numbers in result["methods"].items()}, indent=2))
+        result = _evaluate_cube(config, parts, config.train, config.test)
+        write_json(out, result)
+        print(json.dumps(result["figures"], indent=2))
     return 0
+
+
+def _evaluate_cube(config: Config, parts: Path, train_path: str, test_path: str) -> dict[str, Any]:
+    from tqdm import tqdm
+
+    from dexprior.collision.tosses import evaluate_cube
+    from dexprior.data.tosses import load_cube_tosses
+
+    train = load_cube_tosses(train_path)
+    test = train if file_hash(train_path) == file_hash(test_path) else load_cube_tosses(test_path)
+    with tqdm(total=config.draws, desc="draws") as bar:
+
+        def advance(done: int, _: int) -> None:
+            bar.update(done - bar.n)
+
+        return evaluate_cube(
+            train,
+            test,
+            config.tosses,
+            seed=config.seed,
+            n_real=config.n_real,
+            draws=config.draws,
+            folder=parts,
+            progress=advance,
+        )
 
 
 def _plan(config: Config) -> int:

@@ -122,7 +122,8 @@ def departure_velocity(
     """[vx vy omega] at separation, from the frames after it: x = x0 + v0 t + the way that friction takes.
 
     Friction is integrated along the smoothed motion, so that v0 is found by linear regression over the first 60 ms and
-    not by differencing two frames. Frames slower than 0.05 m/s are left out.
+    not by differencing two frames. Frames slower than 0.05 m/s are left out. An object that is seen in fewer than five
+    frames gets NaN.
 
     Args:
         config: the body.
@@ -132,7 +133,7 @@ def departure_velocity(
         friction, torsional_friction: of the table.
 
     Raises:
-        BadInput: wrong shapes, or an object that is seen in fewer than five frames.
+        BadInput: wrong shapes.
     """
     tails, t = np.asarray(tails, dtype=np.float64), np.asarray(t, dtype=np.float64)
     if tails.ndim != 3 or tails.shape[1:] != (len(t), 3) or np.shape(since) != (len(tails),):
@@ -143,7 +144,8 @@ def departure_velocity(
     for k, tail in enumerate(tails):
         seen = int(np.isfinite(tail).all(axis=1).sum())
         if seen < _SHORTEST:
-            raise BadInput(f"departure_velocity: strike {k} is seen in {seen} frames, at least {_SHORTEST} are needed")
+            found[k] = np.nan
+            continue
         step = np.linalg.norm((tail[ahead] - tail[ahead - _WINDOW]) * scale, axis=1) / (t[ahead] - t[ahead - _WINDOW])
         slow = ~(step > _MIN_SPEED)
         end = max(int(slow.argmax()) if slow.any() else seen, _SHORTEST)
@@ -178,14 +180,23 @@ def fit_surrogate(
     *,
     identification: IdentifyConfig | None = None,
     residual: ResidualConfig | None = None,
+    slowest: float = 0.2,
 ) -> tuple[Surrogate, Identified]:
     """Identify the base's contact parameters from measured strikes, then condition its residual on what is missed.
 
+    Args:
+        base: distilled from MuJoCo.
+        impacts: measured strikes.
+        identification, residual: settings of both; None takes the defaults.
+        slowest: normal speed of the rod at the contact [m/s] from which a strike is read. The calibration takes
+            impulses in units of that speed, in which the noise of a grazing strike outweighs all others.
+
     Raises:
-        BadInput: fewer than three strikes.
+        BadInput: fewer than three such strikes.
     """
     residual = residual or ResidualConfig()
-    as_impacts = cast(PlanarImpacts, impacts)  # calibration reads `pre`, `post` and `geometry` of it alone
+    closing = -contact_velocity(impacts.pre, impacts.geometry)[:, 0]
+    as_impacts = cast(PlanarImpacts, impacts.take(np.flatnonzero(closing >= slowest)))  # calibration reads pre, post
     identified = identify(base, as_impacts, identification or IdentifyConfig(), residual)
     return finetune(base, as_impacts, identified, residual), identified
 

@@ -1,9 +1,19 @@
 """Whole tosses of a cube: first impacts, simulators behind one protocol, published metrics, tuned opponents.
 
-A simulator to compare implements `TossSimulator.rollout`; `whole_toss` and `subtrajectories` score it.
+A simulator to compare implements `TossSimulator.rollout`; `whole_toss` and `subtrajectories` score it. Ours is a wider
+family of MuJoCo contacts (`family.py`) with few numbers to find (`model.py`); `evaluate_cube` measures all of them.
 """
 
 from dexprior.collision.tosses.closed_form import corner_impact, fit_corner_impact
+from dexprior.collision.tosses.evaluation import CubeEvaluationConfig, evaluate_cube
+from dexprior.collision.tosses.family import (
+    CUBE_FAMILY,
+    CUBE_PRIOR,
+    family_from_unit,
+    family_prior,
+    simulate_family,
+    simulate_family_impacts,
+)
 from dexprior.collision.tosses.metrics import (
     SubtrajectoryErrors,
     WholeTossErrors,
@@ -23,6 +33,17 @@ from dexprior.collision.tosses.metrics import (
     whole_toss,
     whole_toss_errors,
 )
+from dexprior.collision.tosses.model import (
+    CubeSimulator,
+    FamilyConfig,
+    FirstImpactModel,
+    MeanToss,
+    fit_first_impacts,
+    fit_whole_tosses,
+    mean_states,
+    stochastic,
+)
+from dexprior.collision.tosses.pictures import draw_toss
 from dexprior.collision.tosses.segmentation import (
     CornerImpacts,
     SegmentationConfig,
@@ -71,6 +92,21 @@ __all__ = [
     "ensemble",
     "simulate_first_impacts",
     "simulate_many",
+    # ours
+    "CUBE_FAMILY",
+    "CUBE_PRIOR",
+    "CubeSimulator",
+    "FamilyConfig",
+    "FirstImpactModel",
+    "MeanToss",
+    "family_from_unit",
+    "family_prior",
+    "fit_first_impacts",
+    "fit_whole_tosses",
+    "mean_states",
+    "simulate_family",
+    "simulate_family_impacts",
+    "stochastic",
     # metrics
     "WholeTossErrors",
     "SubtrajectoryErrors",
@@ -89,6 +125,10 @@ __all__ = [
     "summarize_whole_toss",
     "whole_toss",
     "whole_toss_errors",
+    # everything on held-out tosses
+    "CubeEvaluationConfig",
+    "draw_toss",
+    "evaluate_cube",
     # tuned opponents
     "CUBE_RANGES",
     "CmaConfig",

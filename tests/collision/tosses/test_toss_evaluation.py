@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -61,7 +62,8 @@ def test_every_method_has_figures_with_intervals_and_the_result_is_plain(result)
         for entry in methods.values():
             for name, triple in entry.items():
                 if name not in ("draws", "over_draws"):
-                    assert len(triple) == 3 and triple[1] <= triple[2]
+                    assert len(triple) == 3
+                    assert triple[1] <= triple[2]
     assert figures["first"]["bound"]["median"][0] < figures["first"]["closed_form"]["median"][0]
     assert found["ratios"]["whole/flight/ours to mujoco_cma, e_q"][0] > 0
 
@@ -80,25 +82,20 @@ def test_a_finished_draw_is_not_repeated_and_gives_the_same_result(result, tosse
 
 
 def test_a_draw_of_other_settings_is_repeated(result, tosses):
-    from dataclasses import replace
-
-    found, folder, _ = result
+    _, folder, _ = result
     other = replace(TINY, rollout_draws=0)
     again = evaluate_cube(tosses, tosses, other, n_real=14, draws=1, folder=folder)
-    assert "whole/flight" not in again["figures"] and "first" in again["figures"]
+    assert "whole/flight" not in again["figures"]
+    assert "first" in again["figures"]
 
 
 def test_too_few_first_impacts_are_said_not_raised(tosses):
-    from dataclasses import replace
-
     found = evaluate_cube(tosses, tosses, replace(TINY, rollout_draws=0), n_real=2, draws=2, seed=1)
-    assert "0" in found["skipped"] and "usable first impacts in 2 tosses" in " ".join(found["skipped"]["0"])
+    assert "usable first impacts in 2 tosses" in " ".join(found["skipped"]["0"])
     assert "bound" in found["figures"]["first"]
 
 
 def test_shared_recordings_are_taken_from_the_training_side(tosses):
-    from dataclasses import replace
-
     train, test = tosses.take(np.arange(30)), tosses.take(np.arange(20, 44))
     found = evaluate_cube(train, test, replace(TINY, rollout_draws=0), n_real=12, draws=1)
     assert found["tosses"]["shared_and_left_out"] >= 10
