@@ -15,7 +15,7 @@ OPTIONAL: dict[str, tuple[str, str]] = {
     "ai_edge_litert": ("pose", "hand landmarks from the tflite models"),
     "viser": ("view", "interactive 3-D viewer; no verb uses it yet"),
     "pylibfranka": ("hardware", "Franka arms; no driver uses it yet"),
-    "pybullet": ("reality", "a second physics engine for the reality server"),
+    "pybullet": ("reality", "a second physics engine: the striking table of the reality server"),
     "numba": ("compiled", "compiled answers to single impacts"),
     "mujoco.mjx": ("mjx", "contact parameters by gradient through MuJoCo's JAX port"),
     "gymnasium_robotics": ("robots", "Shadow hand model"),

@@ -1,19 +1,27 @@
-"""Train a policy with batched PPO and an annealed KL to the behavioral prior, or without it (use_prior=false)."""
+"""Train a policy: task=insertion by batched PPO with an annealed KL to the behavioral prior, or without it
+(use_prior=false); task=push by SAC on sequential pushing, in MuJoCo or in the hybrid.
+
+dexprior train-policy task=push push.striker.kind=hybrid push.striker.surrogate=runs/mine/collision.safetensors
+"""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.policy.ppo import PpoConfig
+from dexprior.policy.pushing import PushConfig
 
 
 @config
 class Config:
     """Settings of `dexprior train-policy`."""
 
+    task: Literal["insertion", "push"] = "insertion"
+    """What is trained."""
     behavior: str = "runs/demo/05-behavior"
     """Folder of the behavioral prior's run."""
     use_prior: bool = True
@@ -23,11 +31,20 @@ class Config:
     seed: Annotated[int, Ge(0)] = 0
     """Of the training."""
     policy: PpoConfig = PpoConfig()
-    """PPO."""
+    """PPO, for the insertion."""
+    push: PushConfig = PushConfig()
+    """SAC, for pushing."""
 
 
 def run(config: Config, words: list[str]) -> int:
     """Train and show."""
+    if config.task == "push":
+        from dexprior.policy.pushing import train
+
+        train(config.push, Path(config.out), config.seed)
+        curve = json.loads((Path(config.out) / "curve.json").read_text())
+        show({"file": str(Path(config.out) / "policy.safetensors"), "last": curve[-1]})
+        return 0
     from dexprior.pipeline.stages import stage_policy
 
     result = stage_policy(

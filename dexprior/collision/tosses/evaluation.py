@@ -3,6 +3,9 @@
 Each draw is kept as plain data, toss by toss, so that a run that was stopped goes on where it was, and so that figures,
 intervals and paired ratios are all taken from the same errors.
 
+Ours answers for a whole toss with the mean of its ensemble, and `ours_single` is its most probable toss alone;
+`mujoco_cma_mean` is the tuned MuJoCo with that trick. `prior` is our cube before any toss.
+
 | key | asks |
 |---|---|
 | `first` | relative error of the velocity after the first impact |
@@ -292,10 +295,13 @@ def _whole(
     starts = {"flight": flight_starts(test, scale, settings.segmentation), "frame0": test.initial_states}
     for where, initial in starts.items():
         played = {name: simulator.rollout(initial, steps, seed) for name, simulator in simulators.items()}
-        for name, simulator in {"ours": cube, "mujoco_cma_mean": mujoco(cma)}.items():
+        for name, mean, simulator in (
+            ("ours", "ours", cube),
+            ("mujoco_cma", "mujoco_cma_mean", simulators["mujoco_cma"]),
+        ):
             members = ensemble(stochastic(simulator), initial, steps, members=settings.members, seed=seed)
-            played[name] = mean_states(members)
-            played[name][:, 0] = initial
+            played[mean] = mean_states(members)
+            played[mean][:, 0] = initial
             if where == "flight":
                 _distribution(draw, name, members, measured, test)
         for name, states in played.items():
@@ -314,7 +320,6 @@ def _distribution(draw: _Draw, name: str, members: np.ndarray, measured: np.ndar
     rows = np.arange(len(test))
     last = test.lengths - 1
     final, real = members[:, rows, last], measured[rows, last]
-    name = {"mujoco_cma_mean": "mujoco_cma"}.get(name, name)
     draw.errors[f"distribution/{name}/face_probability"] = face_probability(final, real)
     draw.errors[f"distribution/{name}/face_hit"] = (face_up(members[0, rows, last]) == face_up(real)).astype(float)
     draw.errors[f"distribution/{name}/log_likelihood"] = kernel_likelihood(final, real)

@@ -65,7 +65,7 @@ CUBE_FAMILY = tuple(CUBE_PRIOR)
 
 _IMPEDANCE = 0.005
 _CREEP = 0.2  # impratio * step / time constant at which the explicit tangential damper of a light corner turns unstable
-_NEAR = 3e-4  # [m] a frame that stays this far above the table is free flight
+_NEAR = 3e-4  # [m] a frame with both ends this high is free flight: a corner dips by at most 0.1 mm in between
 _SETTLED = (1e-3, 0.02)  # [m/s], [rad/s] slower than this for `_REST_FRAMES` frames: not stepped further
 _REST_FRAMES = 5
 _CLEAR = 5e-4  # [m] a first impact is over once the lowest corner is this high again

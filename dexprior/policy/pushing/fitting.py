@@ -1,0 +1,251 @@
+"""Every simulator of strikes fitted to the same few recordings, scored on others, and planned with.
+
+    mujoco_default   the world's own contact parameters
+    mujoco_tuned     MuJoCo with the contact found by CMA-ES on the recordings
+    real_only        a network that saw the recordings and nothing else, and the planar rollout
+    closed_form      restitution and friction, and the planar rollout
+    identified       the distilled network at its identified parameters, and the planar rollout
+    hybrid           the same, fine-tuned on the recordings
+    hybrid_mujoco    the fine-tuned network at the impact, MuJoCo's own sliding after it
+
+All but the first slide on the friction that was found from the recorded slides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.collision.calibration import Identified
+from dexprior.collision.closed_form import RestitutionFriction
+from dexprior.collision.evaluation import THRESHOLDS
+from dexprior.collision.planar import (
+    FrictionEstimate,
+    PlanarStriker,
+    identify_ground_friction,
+    identify_torsional_friction,
+)
+from dexprior.collision.planar.strikes import (
+    StrikeImpacts,
+    TuneStrikesConfig,
+    departure_velocity,
+    fit_restitution,
+    fit_scratch,
+    fit_surrogate,
+    strike_error,
+    tune_mujoco_strikes,
+)
+from dexprior.collision.surrogate import Surrogate
+from dexprior.envs.pushing import Striker
+from dexprior.envs.reality.pushing import Recordings
+from dexprior.errors import BadInput
+from dexprior.policy.planning import MujocoStriker, PlanConfig, StrikeSimulator, plan_strikes
+from dexprior.stats import Rate, bootstrap_mean
+from dexprior.worlds.pushing import PushingConfig, Strikes, simulate_sliding, simulate_strikes
+
+__all__ = ["FittedStrikers", "SlidingInMujoco", "execute_plans", "fit_strikers", "measured_impacts", "score_strikers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingInMujoco:
+    """The impact of a planar striker, followed by MuJoCo's own sliding; a `StrikeSimulator`."""
+
+    impact: PlanarStriker
+    """With friction and contact time of its own."""
+    threads: int = 1
+
+    def __call__(self, pose: Float[np.ndarray, "strike 3"], strikes: Strikes) -> Float[np.ndarray, "strike 3"]:
+        """Poses [x y yaw] at which the struck objects come to rest."""
+        s, n = self.impact, len(strikes)
+        velocity = s.velocity_after(pose, strikes)
+        given = {"table_friction": s.table_friction, "torsional_friction": s.torsional_friction}
+        parameters = {name: np.full(n, value) for name, value in given.items() if value is not None}
+        start = np.asarray(pose) + (s.contact_time or 0.0) / 2 * velocity
+        return simulate_sliding(s.config, start, velocity, parameters=parameters, threads=self.threads)[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedStrikers:
+    """What a few recordings made of every method."""
+
+    world: PushingConfig
+    strikers: Mapping[str, StrikeSimulator]
+    """Simulators by name; see the module."""
+    friction: FrictionEstimate
+    """Of the table."""
+    torsion: FrictionEstimate
+    """[m]"""
+    contact_time: float
+    """Mean of the recordings [s]."""
+    identified: Identified
+    """Contact parameters of the distilled network."""
+    surrogate: Surrogate
+    """The fine-tuned network, to be saved."""
+    tuned: Mapping[str, float]
+    """MuJoCo's parameters."""
+
+
+def measured_impacts(
+    world: PushingConfig, recordings: Recordings, *, friction: float, torsional_friction: float
+) -> StrikeImpacts:
+    """Velocities at separation from recorded slides; strikes that hardly moved the object are left out."""
+    tails, t = recordings.tails()
+    last = len(recordings.t) - 1
+    first = np.minimum(np.searchsorted(recordings.t, recordings.touch[:, 1], side="right"), last)
+    since = recordings.t[first] - recordings.touch[:, 1]
+    velocity = departure_velocity(world, tails, t, since, friction=friction, torsional_friction=torsional_friction)
+    told = np.isfinite(velocity).all(axis=1)
+    seen = recordings.take(np.flatnonzero(told))
+    return StrikeImpacts(config=world, pose=seen.pose, strikes=seen.strikes, velocity=velocity[told])
+
+
+def fit_strikers(
+    world: PushingConfig,
+    base: Surrogate,
+    recordings: Recordings,
+    *,
+    seed: int,
+    tuning: TuneStrikesConfig | None = None,
+    threads: int = 1,
+) -> FittedStrikers:
+    """Fit every method to the same recordings; a function of its arguments alone.
+
+    Args:
+        world: geometry of what was struck; its contact parameters are `mujoco_default`.
+        base: distilled from MuJoCo.
+        recordings: of about ten strikes.
+        seed: of the searches and of the network without pre-training.
+        tuning: of MuJoCo's contact.
+        threads: of MuJoCo's pool.
+
+    Raises:
+        BadInput: fewer than three strikes, or none that slides.
+    """
+    tails, t = recordings.tails()
+    friction = identify_ground_friction(world, tails, t)
+    torsion = identify_torsional_friction(world, tails, t, friction=friction.value)
+    table = {"table_friction": friction.value, "torsional_friction": torsion.value}
+    impacts = measured_impacts(world, recordings, friction=friction.value, torsional_friction=torsion.value)
+    touch = float((recordings.touch[:, 1] - recordings.touch[:, 0]).mean())
+    surrogate, identified = fit_surrogate(base, impacts)
+    tuned = tune_mujoco_strikes(impacts, tuning, known=table, seed=seed, threads=threads)
+
+    def planar(model: Any, phi: np.ndarray) -> PlanarStriker:
+        return PlanarStriker(
+            config=world,
+            model=model,
+            phi=phi,
+            table_friction=friction.value,
+            torsional_friction=torsion.value,
+            contact_time=touch,
+        )
+
+    hybrid = planar(surrogate, identified.phi)
+    return FittedStrikers(
+        world=world,
+        strikers={
+            "mujoco_default": MujocoStriker(config=world, threads=threads),
+            "mujoco_tuned": MujocoStriker(config=world, parameters=tuned, threads=threads),
+            "real_only": planar(fit_scratch(impacts, seed=seed), np.zeros(0)),
+            "closed_form": planar(RestitutionFriction(), fit_restitution(impacts)),
+            "identified": planar(base, identified.phi),
+            "hybrid": hybrid,
+            "hybrid_mujoco": SlidingInMujoco(impact=hybrid, threads=threads),
+        },
+        friction=friction,
+        torsion=torsion,
+        contact_time=touch,
+        identified=identified,
+        surrogate=surrogate,
+        tuned=tuned,
+    )
+
+
+def score_strikers(
+    fitted: FittedStrikers, recordings: Recordings, *, names: Sequence[str] | None = None
+) -> dict[str, dict[str, Any]]:
+    """How well each method predicts recorded strikes that it was not fitted to; plain data by method.
+
+    `acc_e` is the share of velocities at separation with a relative error below e; `position` [m] and `orientation`
+    [rad] are those of the place of rest, with bootstrap intervals.
+
+    Raises:
+        BadInput: recordings of a table that does not tell the velocity at separation.
+    """
+    if recordings.velocity is None:
+        raise BadInput("score_strikers: the recordings hold no true velocities; start the table with truth=True")
+    truth = StrikeImpacts(
+        config=fitted.world, pose=recordings.pose, strikes=recordings.strikes, velocity=recordings.velocity
+    )
+    rows = {}
+    for name in names or [name for name in fitted.strikers if name != "hybrid_mujoco"]:
+        striker = fitted.strikers[name]
+        error = strike_error(_departure(striker, truth), truth)
+        position, angle = _distance(striker(recordings.pose, recordings.strikes), recordings.final_pose)
+        rows[name] = {
+            **{f"acc_{e:g}": Rate(int((error < e).sum()), len(error)).as_dict() for e in THRESHOLDS},
+            "median": float(np.median(error)),
+            "position": bootstrap_mean(position),
+            "orientation": bootstrap_mean(angle),
+        }
+    return rows
+
+
+def execute_plans(
+    fitted: FittedStrikers,
+    real: Striker,
+    targets: Float[np.ndarray, "target 3"],
+    *,
+    repeats: int = 5,
+    names: Sequence[str] | None = None,
+    plan: PlanConfig | None = None,
+    seed: int = 0,
+) -> dict[str, dict[str, Any]]:
+    """Plan strikes from the origin to targets with each method, and carry them out on the real table.
+
+    Args:
+        fitted: methods.
+        real: where the planned strikes are carried out.
+        targets: [x y yaw].
+        repeats: searches per target, with random numbers of their own.
+        names: of the methods; by default all.
+        plan: method and budget, the same for all.
+        seed: of the searches.
+
+    Returns:
+        By method: `position` [m] and `orientation` [rad] with bootstrap intervals, all errors, and `seconds` per plan
+        when all are searched at once.
+    """
+    goal = np.tile(np.asarray(targets, dtype=np.float64), (repeats, 1))
+    start, rows = np.zeros_like(goal), {}
+    for name in names or list(fitted.strikers):
+        found = plan_strikes(fitted.world, fitted.strikers[name], start, goal, plan=plan, seed=seed)
+        position, angle = _distance(real(start, found.strikes), goal)
+        rows[name] = {
+            "position": bootstrap_mean(position),
+            "orientation": bootstrap_mean(angle),
+            "positions": position.tolist(),
+            "orientations": angle.tolist(),
+            "seconds": found.seconds / len(goal),
+            "evaluations": found.evaluations,
+        }
+    return rows
+
+
+def _departure(striker: Any, impacts: StrikeImpacts) -> Float[np.ndarray, "strike 3"]:
+    if not isinstance(striker, MujocoStriker):
+        return striker.velocity_after(impacts.pose, impacts.strikes)
+    n = len(impacts)
+    parameters = {name: np.full(n, value) for name, value in striker.parameters.items()}
+    return simulate_strikes(
+        impacts.config, impacts.pose, impacts.strikes, parameters=parameters, slide=False, threads=striker.threads
+    ).velocity
+
+
+def _distance(pose: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    turn = np.abs((pose[:, 2] - target[:, 2] + np.pi) % (2 * np.pi) - np.pi)
+    return np.linalg.norm((pose - target)[:, :2], axis=1), turn
