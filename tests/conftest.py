@@ -108,7 +108,11 @@ def make_examples(n: int = 5, seed: int = 0, size: int = 32) -> dict[type, Any]:
             feasible=np.ones(n, dtype=bool),
         ),
         types.Command(seq=4, t=1.5, mode="cartesian_velocity", value=rng.normal(size=6), gripper=0.04),
-        types.ContactGeometry(jacobian=rng.normal(size=(3, 2, 3)), inverse_inertia=rng.normal(size=(3, 3, 3))),
+        types.ContactGeometry(
+            jacobian=rng.normal(size=(3, 2, 3)),
+            inverse_inertia=rng.normal(size=(3, 3, 3)),
+            context=rng.normal(size=(3, 4)),
+        ),
     ]
     return {type(value): value for value in values}
 
