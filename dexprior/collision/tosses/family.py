@@ -115,6 +115,9 @@ def simulate_family(
 ) -> Float[np.ndarray, "toss step_and_start 13"]:
     """Let the cube of each row play its toss.
 
+    A start with a corner inside the table is one measured with noise: it is raised until it touches, since a stiff
+    spring would throw it up instead.
+
     Args:
         initial: states at frame 0.
         steps: frames to simulate after it.
@@ -125,7 +128,7 @@ def simulate_family(
         threads: of MuJoCo's pool; the result does not depend on it.
 
     Returns:
-        States at frames 0..steps.
+        States at frames 0..steps, frame 0 as given.
 
     Raises:
         BadInput: `phi` has another shape.
@@ -185,6 +188,8 @@ def _simulate(
     offset, radius = phi[:, _OFFSET], phi[:, _ROUNDING]
     state, slow, over = np.array(initial, dtype=np.float64), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)
     height = _lowest(state, scale, radius)
+    state[:, 2] += np.maximum(-height, 0.0)
+    height = np.maximum(height, 0.0)
     for frame in range(steps):
         if until_clear and frame:
             clear = ~over & (height > _CLEAR)

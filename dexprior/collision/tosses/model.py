@@ -25,7 +25,7 @@ from dexprior.collision.tosses.family import (
     simulate_family,
     simulate_family_impacts,
 )
-from dexprior.collision.tosses.metrics import pose_cost, relative_error, subtrajectory_errors, subtrajectory_starts
+from dexprior.collision.tosses.metrics import pose_cost, relative_error
 from dexprior.collision.tosses.segmentation import CornerImpacts
 from dexprior.collision.tosses.simulation import NoisyStart, TossSimulator, ensemble
 from dexprior.config import Ge, Gt, config
@@ -39,7 +39,6 @@ __all__ = [
     "FirstImpactModel",
     "MeanToss",
     "fit_first_impacts",
-    "fit_subtrajectories",
     "fit_whole_tosses",
     "mean_states",
     "stochastic",
@@ -181,40 +180,8 @@ def fit_whole_tosses(
     return _maximize_posterior(errors, n, settings, seed)
 
 
-def fit_subtrajectories(
-    tosses: CubeTosses, scale: CubeScale, settings: FamilyConfig, *, seed: int, steps: int = 80, stride: int = 12
-) -> Float[np.ndarray, " 9"]:
-    """As `fit_whole_tosses`, of pieces of `steps` frames that start at every `stride`-th measured frame.
-
-    Their error is the sum of the mean position error / 0.015 m and the mean rotation error / 0.22 rad, divided by 20 so
-    that it saturates like an e_q, and a toss counts once however many pieces it has.
-
-    Raises:
-        BadInput: no toss is longer than `steps`.
-        UnknownName: `settings.names` holds no such parameter.
-    """
-    begin, toss = subtrajectory_starts(tosses, steps, stride)
-    measured = tosses.states[begin[:, None] + np.arange(steps + 1)]
-    n = len(begin)
-
-    def errors(phis: np.ndarray) -> np.ndarray:
-        many = len(phis)
-        states = simulate_family(
-            np.tile(measured[:, 0], (many, 1)),
-            steps,
-            np.repeat(phis, n, axis=0),
-            scale,
-            substeps=settings.substeps,
-            threads=settings.threads,
-        ).reshape(many, n, steps + 1, 13)
-        position, rotation = subtrajectory_errors(states, measured)
-        return (position / 0.015 + rotation / 0.22) / 20.0
-
-    return _maximize_posterior(errors, n, settings, seed, weight=len(np.unique(toss)) / n)
-
-
 def _maximize_posterior(
-    errors: Callable[[np.ndarray], np.ndarray], items: int, settings: FamilyConfig, seed: int, *, weight: float = 1.0
+    errors: Callable[[np.ndarray], np.ndarray], items: int, settings: FamilyConfig, seed: int
 ) -> Float[np.ndarray, " 9"]:
     """Best of what CMA-ES tried, from the prior's centre on; `errors` gives (candidate, item)."""
     import cma
@@ -224,7 +191,7 @@ def _maximize_posterior(
     def cost(unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         phis, away = family_from_unit(names, unit)
         e = np.concatenate([errors(phis[k : k + part]) for k in range(0, len(phis), part)])
-        fit = weight * (e / (e + settings.saturation)).sum(axis=1)
+        fit = (e / (e + settings.saturation)).sum(axis=1)
         return phis, fit + settings.prior_weight * (away**2).sum(axis=1)
 
     middle = _unit_prior(names)

@@ -88,6 +88,15 @@ def test_tosses_lose_energy_and_end_at_rest_on_a_face(tosses):
     assert lowest_corner(played, SCALE).min() > -0.01
 
 
+def test_a_cube_measured_inside_the_table_stays_on_it():
+    still = np.zeros((1, 13))
+    still[0, 2], still[0, 3] = SCALE.table_height + SCALE.half_width - 5e-4, 1.0
+    played = simulate_family(still, 30, family(damping_ratio=0.2)[None], SCALE)
+    assert np.array_equal(played[:, 0], still)
+    assert np.allclose(played[0, 1:, 2], SCALE.table_height + SCALE.half_width, atol=5e-5)
+    assert np.abs(played[0, 1:, 7:]).max() < 0.01
+
+
 def test_a_heavier_rim_turns_less(impacts):
     turned = []
     for inertia in (0.8, 1.6):
