@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from dexprior.collision.closed_form import RestitutionFriction
 from dexprior.collision.evaluation import relative_error
+from dexprior.collision.minimize import minimize_cma
 from dexprior.collision.parameters import ContactRanges
 from dexprior.config import Ge, Gt, config
 from dexprior.data.impacts import PlanarImpacts
@@ -47,13 +48,23 @@ class CmaConfig:
 
 def simulate_with(
     impacts: PlanarImpacts,
-    phi: Float[np.ndarray, " simulated"],
+    phi: Float[np.ndarray, "*impact simulated"],
     *,
     impedance: float | None = None,
     threads: int = 1,
 ) -> Float[np.ndarray, "impact 3"]:
-    """MuJoCo's velocity after each measured impact: from the measured state before, with one phi for all."""
-    return _simulate_many(impacts, phi[None], impedance, threads)[0]
+    """MuJoCo's velocity after each measured impact, from the measured state before; one phi for all, or one each."""
+    post, _ = simulate_impacts(
+        impacts.pre,
+        impacts.angle,
+        np.broadcast_to(phi, (len(impacts), len(CONTACT_PARAMETERS))),
+        semi_axes=impacts.ellipse,
+        mass=impacts.mass,
+        inertia=impacts.inertia,
+        impedance=impedance,
+        threads=threads,
+    )
+    return post
 
 
 def tune_mujoco_grid(
@@ -70,21 +81,16 @@ def tune_mujoco_cma(
     impacts: PlanarImpacts, ranges: ContactRanges, config: CmaConfig, *, seed: int, threads: int = 1
 ) -> Float[np.ndarray, " simulated"]:
     """MuJoCo's contact parameters, `impratio` included, by CMA-ES: smallest mean relative error."""
-    import cma
-
-    count = len(CONTACT_PARAMETERS)
-    options = {
-        "seed": seed + 1,  # 0 would mean the clock
-        "popsize": config.population,
-        "bounds": [-1.0, 1.0],
-        "maxfevals": config.evaluations,
-        "verbose": -9,
-    }
-    search = cma.CMAEvolutionStrategy(np.zeros(count), config.spread, options)
-    while not search.stop():
-        units = search.ask()
-        search.tell(units, _mean_error(impacts, _simulated(ranges, np.array(units)), threads).tolist())
-    return _simulated(ranges, np.asarray(search.best.x)[None])[0]
+    best, _ = minimize_cma(
+        lambda units: _mean_error(impacts, _simulated(ranges, units), threads),
+        np.zeros(len(CONTACT_PARAMETERS)),
+        spread=config.spread,
+        bounds=(-1.0, 1.0),
+        population=config.population,
+        evaluations=config.evaluations + 1,  # as the package counts: the generation that reaches it is not the last
+        seed=seed,
+    )
+    return _simulated(ranges, best[None])[0]
 
 
 def fit_closed_form(impacts: PlanarImpacts, grid: GridConfig) -> Float[np.ndarray, " 2"]:
@@ -110,25 +116,8 @@ def _mean_error(impacts: PlanarImpacts, candidates: np.ndarray, threads: int) ->
     chunks = max(1, len(candidates) * len(impacts) // 50_000)  # bounds the memory of the simulated worlds
     errors = []
     for part in np.array_split(candidates, chunks):
-        post = _simulate_many(impacts, part, None, threads).reshape(-1, 3)
         tiled = impacts.take(np.tile(np.arange(len(impacts)), len(part)))
+        post = simulate_with(tiled, part.repeat(len(impacts), axis=0), threads=threads)
         found = np.minimum(relative_error(np.nan_to_num(post, nan=1e6), tiled), _WORST)
         errors.append(found.reshape(len(part), -1).mean(axis=1))
     return np.concatenate(errors)
-
-
-def _simulate_many(
-    impacts: PlanarImpacts, candidates: np.ndarray, impedance: float | None, threads: int
-) -> Float[np.ndarray, "candidate impact 3"]:
-    many, n = len(candidates), len(impacts)
-    post, _ = simulate_impacts(
-        np.tile(impacts.pre, (many, 1)),
-        np.tile(impacts.angle, many),
-        np.repeat(candidates, n, axis=0),
-        semi_axes=impacts.ellipse,
-        mass=impacts.mass,
-        inertia=impacts.inertia,
-        impedance=impedance,
-        threads=threads,
-    )
-    return post.reshape(many, n, 3)

@@ -19,8 +19,8 @@ from dexprior.collision.parameters import PARAMETERS
 from dexprior.collision.residual import ImpulseResidual, ResidualConfig, residual_inputs
 from dexprior.collision.surrogate import Surrogate, contact_velocity
 from dexprior.config import Ge, Gt, Le, config
-from dexprior.data.impacts import PlanarImpacts
 from dexprior.errors import BadInput
+from dexprior.types.collision import MeasuredImpacts
 
 __all__ = ["Identified", "IdentifyConfig", "finetune", "identify"]
 
@@ -71,7 +71,7 @@ class Identified:
         }
 
 
-def identify(base: Surrogate, impacts: PlanarImpacts, config: IdentifyConfig, residual: ResidualConfig) -> Identified:
+def identify(base: Surrogate, impacts: MeasuredImpacts, config: IdentifyConfig, residual: ResidualConfig) -> Identified:
     """Contact parameters that explain a few measured impacts best, through the frozen network.
 
     Maximizes the Gaussian likelihood of the measured contact impulses under the residual's prior covariance, times
@@ -114,7 +114,7 @@ def identify(base: Surrogate, impacts: PlanarImpacts, config: IdentifyConfig, re
     )
 
 
-def finetune(base: Surrogate, impacts: PlanarImpacts, identified: Identified, residual: ResidualConfig) -> Surrogate:
+def finetune(base: Surrogate, impacts: MeasuredImpacts, identified: Identified, residual: ResidualConfig) -> Surrogate:
     """The base with its identified parameters and a residual conditioned on the measured impacts.
 
     Two residuals are fitted: one that knows the impacts' context, and one for contacts that come without. Errors
@@ -166,7 +166,7 @@ def _levenberg_marquardt(
     return unit, hessian
 
 
-def _prior(impacts: PlanarImpacts, residual: ResidualConfig) -> ImpulseResidual:
+def _prior(impacts: MeasuredImpacts, residual: ResidualConfig) -> ImpulseResidual:
     approach = contact_velocity(impacts.pre, impacts.geometry)
     return ImpulseResidual.prior(residual_inputs(approach, impacts.geometry, context=True), residual)
 
@@ -175,7 +175,7 @@ def _precisions(residual: ImpulseResidual) -> Float[np.ndarray, "2 sample sample
     return np.stack([residual.precision(0), residual.precision(1)])
 
 
-def _require_enough(impacts: PlanarImpacts, what: str) -> None:
+def _require_enough(impacts: MeasuredImpacts, what: str) -> None:
     if len(impacts) < _MIN_REAL:
         raise BadInput(
             f"{what}: {len(impacts)} measured impact(s), but at least {_MIN_REAL} are needed to tell friction, "

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 import torch
-from tqdm import tqdm
 
-from dexprior.artifacts import load_training_state, save_training_state
+from dexprior.collision.descent import descend
 from dexprior.collision.generator import CollisionPairs
 from dexprior.collision.surrogate import ImpulseNetwork, Surrogate, SurrogateConfig, seen_range
 from dexprior.config import Ge, Gt, config
@@ -70,43 +68,29 @@ def distill(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = ImpulseNetwork(surrogate)
-    optimizer = torch.optim.AdamW(network.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    identity = {"distill": config, "surrogate": surrogate, "seed": seed, "pairs": len(pairs)}
-    done = 0
-    if checkpoint is not None and checkpoint.exists():
-        state, _ = load_training_state(
-            checkpoint, modules={"network": network}, optimizers={"adamw": optimizer}, config=identity
-        )
-        done = int(state["step"])
-
     approach, delassus, phi, impulse = (torch.tensor(x, dtype=torch.float32) for x in pairs.arrays().values())
     a_nn = delassus[:, 0, 0]
     target = impulse * (a_nn / -approach[:, 0])[:, None]
     metric = delassus / a_nn[:, None, None]
-    bar = tqdm(range(done, config.steps), initial=done, total=config.steps, desc="distill", disable=not progress)
-    for step in bar:
-        for group in optimizer.param_groups:
-            group["lr"] = 0.5 * config.learning_rate * (1.0 + math.cos(math.pi * step / config.steps))
+
+    def loss(step: int) -> tuple[torch.Tensor, Callable[[], dict[str, str]]]:
         draw = np.random.default_rng([seed, step]).integers(len(pairs), size=config.batch)
         rows = torch.as_tensor(draw)
         error = network(approach[rows], delassus[rows], phi[rows]) - target[rows]
         energies = torch.einsum("bi,bij,bj->b", error, metric[rows], error)
-        loss = (_KNEE * (torch.sqrt(1.0 + energies / _KNEE**2) - 1.0)).mean()
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        if step % 50 == 0:
-            bar.set_postfix(median=f"{energies.detach().sqrt().median().item():.4f}")
-        if checkpoint is not None and ((step + 1) % config.checkpoint_every == 0 or step + 1 == config.steps):
-            save_training_state(
-                checkpoint,
-                modules={"network": network},
-                optimizers={"adamw": optimizer},
-                progress={"step": step + 1},
-                config=identity,
-            )
-        if on_step is not None:
-            on_step(step + 1)
+        value = (_KNEE * (torch.sqrt(1.0 + energies / _KNEE**2) - 1.0)).mean()
+        return value, lambda: {"median": f"{energies.detach().sqrt().median().item():.4f}"}
+
+    descend(
+        network,
+        loss,
+        config,
+        label="distill",
+        identity={"distill": config, "surrogate": surrogate, "seed": seed, "pairs": len(pairs)},
+        checkpoint=checkpoint,
+        progress=progress,
+        on_step=on_step,
+    )
     with torch.no_grad():
         scatter = (network(approach, delassus, phi) - target).square().mean(dim=0).sqrt()
     return Surrogate.from_network(network, seen_range(pairs), scatter.numpy().astype(np.float64))

@@ -17,11 +17,10 @@ from dexprior.collision.surrogate import Surrogate, apply_impulse, contact_veloc
 from dexprior.data.impacts import PlanarImpacts
 from dexprior.errors import BadInput
 from dexprior.stats import clopper_pearson
-from dexprior.types.collision import CollisionModel
+from dexprior.types.collision import CollisionModel, MeasuredImpacts
 
 __all__ = [
     "accuracy_curve",
-    "bootstrap_mean",
     "measured_impulse",
     "paired_ratio",
     "point_impulse_bound",
@@ -78,7 +77,7 @@ def point_impulse_bound(impacts: PlanarImpacts) -> Float[np.ndarray, "impact 3"]
     return post
 
 
-def measured_impulse(impacts: PlanarImpacts) -> Float[np.ndarray, "impact 2"]:
+def measured_impulse(impacts: MeasuredImpacts) -> Float[np.ndarray, "impact 2"]:
     """The best contact impulse of each impact, in units of |u_n|/A_nn."""
     geometry = impacts.geometry
     approach = contact_velocity(impacts.pre, geometry)
@@ -100,13 +99,6 @@ def score_distribution(
         "coverage_50": float((inside < norm.ppf(0.75)).mean()),
         "coverage_90": float((inside < norm.ppf(0.95)).mean()),
     }
-
-
-def bootstrap_mean(values: Float[np.ndarray, " draw"], *, level: float = 0.95, seed: int = 0) -> list[float]:
-    """Percentile interval of the mean over draws."""
-    rows = np.random.default_rng(seed).integers(len(values), size=(_RESAMPLES, len(values)))
-    tail = 50.0 * (1.0 - level)
-    return np.percentile(values[rows].mean(axis=1), [tail, 100.0 - tail]).tolist()
 
 
 def paired_ratio(

@@ -33,6 +33,7 @@ from dexprior.config import Ge, config
 from dexprior.data.impacts import PlanarImpacts, check_torque_balance, load_impacts
 from dexprior.data.simulated_impacts import CONTACT_PARAMETERS, generate_impacts
 from dexprior.errors import BadInput
+from dexprior.stats import bootstrap_mean
 
 __all__ = ["OURS", "CollisionConfig", "compare", "open_base", "run", "simulated_pairs", "train_base"]
 
@@ -244,7 +245,9 @@ def _one_draw(
     }
     errors = {name: evaluation.relative_error(post, rest) for name, post in predicted.items()}
     scaled = _at_impact_speed(base, rest, identified)
-    simulated = replace(rest, post=_simulate_rows(rest, scaled, config))
+    impedance = config.generator.impedance
+    post = baselines.simulate_with(rest, scaled, impedance=impedance, threads=config.threads)
+    simulated = replace(rest, post=post)
     if draw == 0:
         adapted.save(
             record.file("collision.safetensors"), producer="collision", seed=record.seed, parents=record.parents
@@ -307,22 +310,6 @@ def _at_impact_speed(base: Surrogate, rest: PlanarImpacts, identified: Identifie
     return base.config.ranges.at_speed(np, np.tile(identified.phi, (len(rest), 1)), speed)
 
 
-def _simulate_rows(rest: PlanarImpacts, phi: np.ndarray, config: CollisionConfig) -> Float[np.ndarray, "impact 3"]:
-    from dexprior.data.simulated_impacts import simulate_impacts
-
-    post, _ = simulate_impacts(
-        rest.pre,
-        rest.angle,
-        phi,
-        semi_axes=rest.ellipse,
-        mass=rest.mass,
-        inertia=rest.inertia,
-        impedance=config.generator.impedance,
-        threads=config.threads,
-    )
-    return post
-
-
 def _save_samples(
     record: RunFolder,
     config: CollisionConfig,
@@ -358,7 +345,7 @@ def _over_draws(summaries: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         **{name: float(v.mean()) for name, v in values.items()},
         "n": summaries[0]["n"],
-        "intervals": {name: evaluation.bootstrap_mean(v) for name, v in values.items()},
+        "intervals": {name: list(bootstrap_mean(v)[1:]) for name, v in values.items()},
         "per_draw": {name: v.tolist() for name, v in values.items()},
     }
 

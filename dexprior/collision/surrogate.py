@@ -158,8 +158,8 @@ class Surrogate:
         Raises:
             BadInput: `phi` has the wrong number of columns, or is not positive where it must be.
         """
-        impulse, std = self.impulse(pre, geometry, phi)
         approach = contact_velocity(pre, geometry)
+        impulse, std = self._impulse_at(approach, geometry, phi)
         unit = np.maximum(-approach[:, :1], 0.0) / geometry.delassus[:, 0, :1]  # [N s]; 0 where it separates
         return apply_impulse(pre, geometry, impulse * unit, std * unit)
 
@@ -169,7 +169,16 @@ class Surrogate:
         geometry: ContactGeometry,
         phi: Float[np.ndarray, "batch parameter"],
     ) -> tuple[Float[np.ndarray, "batch 2"], Float[np.ndarray, "batch 2"]]:
-        """Contact impulse in units of |u_n|/A_nn, and its standard deviation: residual, noise and phi's own."""
+        """Contact impulse in units of |u_n|/A_nn, and its standard deviation: residual, noise and phi's own.
+
+        Raises:
+            BadInput: as `predict`.
+        """
+        return self._impulse_at(contact_velocity(pre, geometry), geometry, phi)
+
+    def _impulse_at(
+        self, approach: np.ndarray, geometry: ContactGeometry, phi: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         phi = np.asarray(phi, dtype=np.float64)
         simulated = len(CONTACT_PARAMETERS)
         if phi.ndim != 2 or phi.shape[1] != len(PARAMETERS) or not (phi[:, :simulated] > 0).all():
@@ -177,7 +186,6 @@ class Surrogate:
                 f"predict: phi of shape {phi.shape} must be (batch, {len(PARAMETERS)}), and positive but for the "
                 f"last: {', '.join(PARAMETERS)}"
             )
-        approach = contact_velocity(pre, geometry)
         contact = _contact_features(np, approach, geometry.delassus)
         mean = self._network(contact, phi)
         residual = self._residual(geometry)

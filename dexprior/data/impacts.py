@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
-import zlib
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -23,6 +22,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dexprior.artifacts import write_atomic
+from dexprior.data.archives import read_npz
 from dexprior.errors import BadInput
 from dexprior.types.check import Checker
 from dexprior.types.collision import ContactGeometry
@@ -50,6 +50,7 @@ CONTEXT = ("slide", "spin", "place", "cosine", "sine")
 along the surface in radii of gyration, and cosine and sine of the orientation."""
 
 _FIELDS = {"pre": 6, "post": 6, "n": 3, "d": 3, "flags": 6, "source_row": 0}
+_ABSENT = "datasets/ellipse_impacts.md says how to get the published one."
 _ARRAYS = ("pre", "post", "normal_row", "tangent_row", "angle", "place", "source_row")
 _CONSISTENT = 0.6  # relative torque residual; 0.29 for the record as it should be, 2.5 when mirrored wrongly
 
@@ -102,7 +103,7 @@ class PlanarImpacts:
         """Radius of gyration k [m]; k omega is comparable to a linear velocity."""
         return float(np.sqrt(self.inertia / self.mass))
 
-    @property
+    @cached_property
     def geometry(self) -> ContactGeometry:
         """How each contact couples to [vx vy omega]."""
         inverse = np.diag([1.0 / self.mass, 1.0 / self.mass, 1.0 / self.inertia])
@@ -208,7 +209,7 @@ def load_impacts(path: str | Path) -> PlanarImpacts:
         BadInput: missing, truncated or foreign file; missing keys, wrong shapes, NaN; torque out of balance.
     """
     path = Path(path)
-    found = _read_archive(path)
+    found = read_npz(path, absent=_ABSENT)
     if "mass" not in found:
         return load_ellipse_impacts(path)
     missing = sorted({*_ARRAYS, "mass", "inertia", "semi_axes", "source"} - set(found))
@@ -254,25 +255,8 @@ def check_torque_balance(impacts: PlanarImpacts, *, where: str = "impacts") -> f
     return as_is
 
 
-def _read_archive(path: Path) -> dict[str, np.ndarray]:
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file. datasets/ellipse_impacts.md says how to get the published one.")
-    try:
-        archive, found = np.load(path, allow_pickle=False), None
-        if isinstance(archive, np.lib.npyio.NpzFile):
-            with archive:
-                found = dict(archive.items())
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise BadInput(f"{path} is truncated or damaged: {error}") from None
-    except ValueError as error:
-        raise BadInput(f"{path} is not an .npz archive of plain arrays: {error}") from None
-    if found is None:
-        raise BadInput(f"{path} is a single array, expected an .npz archive")
-    return found
-
-
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    found = _read_archive(path)
+    found = read_npz(path, absent=_ABSENT)
     missing = sorted(set(_FIELDS) - set(found))
     if missing:
         raise BadInput(f"{path} lacks {', '.join(missing)}; it has: {', '.join(sorted(found)) or 'nothing'}")

@@ -12,8 +12,6 @@ nominal value: `fit_scale` learns both, and the height of the table, from the to
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -21,6 +19,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
+from dexprior.data.archives import read_npz
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import (
     axis_angle_from_quat,
@@ -181,6 +180,13 @@ class CubeTosses:
         frame = np.minimum(np.arange(self.lengths.max()), self.lengths[:, None] - 1)
         return self.states[self.start[:-1, None] + frame]
 
+    @property
+    def frame_weights(self) -> Float[np.ndarray, "toss frame"]:
+        """Of the frames of `padded`, to average over those after frame 0; zero where a toss is only continued."""
+        last = self.lengths[:, None] - 1
+        frame = np.arange(self.lengths.max())
+        return ((frame >= 1) & (frame <= last)) / last
+
     def take(self, rows: Int[np.ndarray, " chosen"]) -> CubeTosses:
         """The chosen tosses, in the given order."""
         rows = np.asarray(rows, dtype=np.int64)
@@ -325,19 +331,7 @@ def _complain(where: str, name: str, other: str, residual: float, explanations: 
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file. datasets/cube_tosses.md says how to get it.")
-    try:
-        archive, found = np.load(path, allow_pickle=False), None
-        if isinstance(archive, np.lib.npyio.NpzFile):
-            with archive:
-                found = dict(archive.items())
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
-        raise BadInput(f"{path} is truncated or damaged: {error}") from None
-    except ValueError as error:
-        raise BadInput(f"{path} is not an .npz archive of plain arrays: {error}") from None
-    if found is None:
-        raise BadInput(f"{path} is a single array, expected an .npz archive")
+    found = read_npz(path, absent="datasets/cube_tosses.md says how to get it.")
     wanted = ("start", *_FIELDS, "duplicate_group")
     missing = sorted(set(wanted) - set(found))
     if missing:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -10,7 +11,7 @@ from jaxtyping import Float
 
 from dexprior.types.check import Checker
 
-__all__ = ["CollisionModel", "ContactGeometry"]
+__all__ = ["CollisionModel", "ContactGeometry", "MeasuredImpacts"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +37,31 @@ class ContactGeometry:
         if self.context is not None:
             check.array("context", "batch", "context")
 
-    @property
+    @cached_property
     def delassus(self) -> Float[np.ndarray, "batch contact contact"]:
         """A = J M^-1 J^T: contact velocity per contact impulse [1/kg]."""
         return self.jacobian @ self.inverse_inertia @ self.jacobian.transpose(0, 2, 1)
+
+
+class MeasuredImpacts(Protocol):
+    """Impacts whose velocities before and after are known, to fit a model to."""
+
+    @property
+    def pre(self) -> Float[np.ndarray, "impact dof"]:
+        """Generalised velocity before."""
+        ...
+
+    @property
+    def post(self) -> Float[np.ndarray, "impact dof"]:
+        """And after."""
+        ...
+
+    @property
+    def geometry(self) -> ContactGeometry:
+        """How the contacts couple to it, with a context."""
+        ...
+
+    def __len__(self) -> int: ...
 
 
 @runtime_checkable

@@ -122,7 +122,7 @@ def test_wrong_requests_are_refused_and_the_world_goes_on(reality, instance):
     with pytest.raises(BadInput, match="'seed'"):
         reality.reset([replace(instance, seed=-1)])
     with pytest.raises(BadInput, match="unknown request 'dance'"):
-        reality._connection.request({"type": "dance"})
+        reality._session.request({"type": "dance"})
     assert reality.reset([instance]).t[0] == 0.0
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, cast
+from functools import cached_property
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -22,12 +23,12 @@ from torch import nn
 
 from dexprior.collision.calibration import Identified, IdentifyConfig, finetune, identify
 from dexprior.collision.closed_form import RestitutionFriction
+from dexprior.collision.minimize import minimize_cma
 from dexprior.collision.planar.rollout import object_velocity, strike_contact
 from dexprior.collision.planar.sliding import friction_acceleration
 from dexprior.collision.residual import ResidualConfig
 from dexprior.collision.surrogate import Surrogate, contact_velocity
 from dexprior.config import Ge, Gt, config
-from dexprior.data.impacts import PlanarImpacts
 from dexprior.errors import BadInput
 from dexprior.types.check import Checker
 from dexprior.types.collision import ContactGeometry
@@ -76,20 +77,24 @@ class StrikeImpacts:
     def __len__(self) -> int:
         return len(self.strikes)
 
+    @cached_property
+    def _contact(self) -> tuple[Float[np.ndarray, "strike 3"], ContactGeometry]:
+        return strike_contact(self.config, self.pose, self.strikes)
+
     @property
     def pre(self) -> Float[np.ndarray, "strike 3"]:
         """Object's velocity seen from the rod, before."""
-        return strike_contact(self.config, self.pose, self.strikes)[0]
+        return self._contact[0]
 
     @property
     def post(self) -> Float[np.ndarray, "strike 3"]:
         """The same after, had the table taken no momentum during the contact."""
         return self.pre + self.velocity / object_velocity(self.config, np.zeros((1, 3)), np.ones((1, 3)))
 
-    @property
+    @cached_property
     def geometry(self) -> ContactGeometry:
         """Contact rows, inertia of object plus rod, and as context the approach [m/s] and place in the body frame."""
-        pre, contact = strike_contact(self.config, self.pose, self.strikes)
+        pre, contact = self._contact
         c, s = np.cos(self.pose[:, 2]), np.sin(self.pose[:, 2])
         along, across = c * pre[:, 0] + s * pre[:, 1], c * pre[:, 1] - s * pre[:, 0]
         context = np.stack([along, across, np.cos(self.strikes.alpha), np.sin(self.strikes.alpha)], axis=1)
@@ -196,9 +201,9 @@ def fit_surrogate(
     """
     residual = residual or ResidualConfig()
     closing = -contact_velocity(impacts.pre, impacts.geometry)[:, 0]
-    as_impacts = cast(PlanarImpacts, impacts.take(np.flatnonzero(closing >= slowest)))  # calibration reads pre, post
-    identified = identify(base, as_impacts, identification or IdentifyConfig(), residual)
-    return finetune(base, as_impacts, identified, residual), identified
+    read = impacts.take(np.flatnonzero(closing >= slowest))
+    identified = identify(base, read, identification or IdentifyConfig(), residual)
+    return finetune(base, read, identified, residual), identified
 
 
 def fit_restitution(impacts: StrikeImpacts, *, ticks: int = 81) -> Float[np.ndarray, " 2"]:
@@ -347,8 +352,6 @@ def tune_mujoco_strikes(
     Returns:
         The parameters found, with the known ones, by names of `PUSHING_PARAMETERS`.
     """
-    import cma
-
     tuning, known = tuning or TuneStrikesConfig(), dict(known or {})
     names = ("rod_friction", "rod_damping_ratio", "time_constant")
     low, high = np.log(np.array([getattr(tuning, name) for name in names])).T
@@ -357,7 +360,7 @@ def tune_mujoco_strikes(
     def values(units: np.ndarray) -> np.ndarray:
         return np.exp((low + high) / 2 + (high - low) / 2 * units)
 
-    def cost(units: np.ndarray) -> list[float]:
+    def cost(units: np.ndarray) -> np.ndarray:
         many = len(units)
         rows = np.tile(np.arange(n), many)
         tiled = impacts.take(rows)
@@ -366,18 +369,15 @@ def tune_mujoco_strikes(
         found = simulate_strikes(
             impacts.config, tiled.pose, tiled.strikes, parameters=columns, slide=False, threads=threads
         )
-        return np.minimum(strike_error(found.velocity, tiled), _WORST).reshape(many, n).mean(axis=1).tolist()
+        return np.minimum(strike_error(found.velocity, tiled), _WORST).reshape(many, n).mean(axis=1)
 
-    options = {
-        "seed": seed + 1,  # 0 would mean the clock
-        "popsize": tuning.population,
-        "bounds": [-1.0, 1.0],
-        "maxfevals": tuning.evaluations,
-        "verbose": -9,
-    }
-    search = cma.CMAEvolutionStrategy(np.zeros(len(names)), tuning.spread, options)
-    while not search.stop():
-        units = search.ask()
-        search.tell(units, cost(np.array(units)))
-    best = values(np.asarray(search.best.x))
-    return {name: float(value) for name, value in zip(names, best)} | known
+    best, _ = minimize_cma(
+        cost,
+        np.zeros(len(names)),
+        spread=tuning.spread,
+        bounds=(-1.0, 1.0),
+        population=tuning.population,
+        evaluations=tuning.evaluations + 1,  # as the package counts: the generation that reaches it is not the last
+        seed=seed,
+    )
+    return {name: float(value) for name, value in zip(names, values(best))} | known

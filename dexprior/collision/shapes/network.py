@@ -29,9 +29,9 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from tqdm import tqdm
 
-from dexprior.artifacts import load_network, load_training_state, save_module, save_training_state
+from dexprior.artifacts import load_network, save_module
+from dexprior.collision.descent import descend
 from dexprior.collision.parameters import PARAMETERS, ContactRanges
 from dexprior.collision.shapes.pairs import ShapePairs
 from dexprior.collision.surrogate import ImpulseNetwork, SurrogateConfig
@@ -45,8 +45,10 @@ __all__ = [
     "Strikes2D",
     "load_shape_network",
     "planar_strikes",
+    "relative_errors",
+    "save_shape_network",
+    "train_shape_network",
 ]
-__all__ += ["relative_errors", "save_shape_network", "train_shape_network"]
 
 SCHEMA = "dexprior.shape_network/1"
 _HEADS = 3
@@ -291,40 +293,27 @@ def train_shape_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         built = ShapeNetwork(network)
-    optimizer = torch.optim.AdamW(built.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
-    identity = {"training": config, "network": network, "seed": seed, "strikes": len(strikes)}
-    done = 0
-    if checkpoint is not None and checkpoint.exists():
-        state, _ = load_training_state(
-            checkpoint, modules={"network": built}, optimizers={"adamw": optimizer}, config=identity
-        )
-        done = int(state["step"])
-    bar = tqdm(range(done, config.steps), initial=done, total=config.steps, desc="shapes", disable=not progress)
-    for step in bar:
-        for group in optimizer.param_groups:
-            group["lr"] = 0.5 * config.learning_rate * (1.0 + math.cos(math.pi * step / config.steps))
+
+    def loss(step: int) -> tuple[Tensor, Callable[[], dict[str, str]]]:
         rng = np.random.default_rng([seed, step])
         rows = torch.as_tensor(rng.integers(len(strikes), size=config.batch))
         far = torch.as_tensor(rng.integers(strikes.clouds.shape[1], size=(config.batch, network.far)))
         part = strikes.rows(rows)
         missed = _turn(built(part, far) - part.impulse, part.heading)
         spin = part.point[:, 0] * missed[:, 1] - part.point[:, 1] * missed[:, 0]
-        loss = (missed.square().sum(dim=1) + spin.square()).mean()
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        optimizer.step()
-        if step % 50 == 0:
-            bar.set_postfix(rms=f"{math.sqrt(loss.item()):.4f}")
-        if checkpoint is not None and ((step + 1) % config.checkpoint_every == 0 or step + 1 == config.steps):
-            save_training_state(
-                checkpoint,
-                modules={"network": built},
-                optimizers={"adamw": optimizer},
-                progress={"step": step + 1},
-                config=identity,
-            )
-        if on_step is not None:
-            on_step(step + 1)
+        value = (missed.square().sum(dim=1) + spin.square()).mean()
+        return value, lambda: {"rms": f"{math.sqrt(value.item()):.4f}"}
+
+    descend(
+        built,
+        loss,
+        config,
+        label="shapes",
+        identity={"training": config, "network": network, "seed": seed, "strikes": len(strikes)},
+        checkpoint=checkpoint,
+        progress=progress,
+        on_step=on_step,
+    )
     return built.eval()
 
 

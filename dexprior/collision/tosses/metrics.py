@@ -132,9 +132,7 @@ def whole_toss_errors(
     scale: CubeScale,
 ) -> WholeTossErrors:
     """As `whole_toss`, of rollouts that exist already; `measured` is `tosses.padded()`."""
-    last = tosses.lengths - 1
-    frame = np.arange(measured.shape[1])
-    weight = ((frame >= 1) & (frame <= last[:, None])) / last[:, None]
+    weight = tosses.frame_weights
     width = 2.0 * scale.half_width
     cost = pose_cost(states, measured)
     apart = np.linalg.norm(states[..., :3] - measured[..., :3], axis=-1)
@@ -142,7 +140,7 @@ def whole_toss_errors(
     depth = np.maximum(-lowest_corner(states, scale), 0.0)
     return WholeTossErrors(
         cost=(weight * cost).sum(axis=1),
-        final_cost=cost[np.arange(len(tosses)), last],
+        final_cost=cost[np.arange(len(tosses)), tosses.lengths - 1],
         position=100.0 / width * (weight * apart).sum(axis=1),
         angle=(weight * angle).sum(axis=1),
         penetration=100.0 / width * (weight * depth).sum(axis=1),

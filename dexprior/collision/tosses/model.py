@@ -19,6 +19,7 @@ from typing import Annotated
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.collision.minimize import minimize_cma
 from dexprior.collision.tosses.family import (
     CUBE_FAMILY,
     family_from_unit,
@@ -159,10 +160,8 @@ def fit_whole_tosses(
     Raises:
         UnknownName: `settings.names` holds no such parameter.
     """
-    measured, last = tosses.padded(), tosses.lengths - 1
+    measured, weight = tosses.padded(), tosses.frame_weights
     start = tosses.initial_states if initial is None else initial
-    frame = np.arange(measured.shape[1])
-    weight = ((frame >= 1) & (frame <= last[:, None])) / last[:, None]
     n, steps = len(tosses), measured.shape[1] - 1
 
     def errors(phis: np.ndarray) -> np.ndarray:
@@ -184,32 +183,25 @@ def _maximize_posterior(
     errors: Callable[[np.ndarray], np.ndarray], items: int, settings: FamilyConfig, seed: int
 ) -> Float[np.ndarray, " 9"]:
     """Best of what CMA-ES tried, from the prior's centre on; `errors` gives (candidate, item)."""
-    import cma
-
     names, part = settings.names, max(1, _CHUNK // items)
 
-    def cost(unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def cost(unit: np.ndarray) -> np.ndarray:
         phis, away = family_from_unit(names, unit)
         e = np.concatenate([errors(phis[k : k + part]) for k in range(0, len(phis), part)])
-        fit = (e / (e + settings.saturation)).sum(axis=1)
-        return phis, fit + settings.prior_weight * (away**2).sum(axis=1)
+        return (e / (e + settings.saturation)).sum(axis=1) + settings.prior_weight * (away**2).sum(axis=1)
 
     middle = _unit_prior(names)
-    search = cma.CMAEvolutionStrategy(
+    at_prior = float(cost(middle[None])[0])
+    best, lowest = minimize_cma(
+        cost,
         middle,
-        settings.step,
-        {"bounds": [0.0, 1.0], "popsize": settings.population, "seed": seed + 1, "verbose": -9},
+        spread=settings.step,
+        bounds=(0.0, 1.0),
+        population=settings.population,
+        evaluations=settings.evaluations - 1,
+        seed=seed,
     )
-    phis, costs = cost(middle[None])
-    best, lowest, tried = phis[0], float(costs[0]), 1
-    while tried < settings.evaluations and not search.stop():
-        points = search.ask()
-        phis, costs = cost(np.array(points))
-        search.tell(points, costs.tolist())
-        tried += len(points)
-        if costs.min() < lowest:
-            best, lowest = phis[int(costs.argmin())], float(costs.min())
-    return best
+    return family_from_unit(names, (best if lowest < at_prior else middle)[None])[0][0]
 
 
 def _unit_prior(names: tuple[str, ...]) -> np.ndarray:

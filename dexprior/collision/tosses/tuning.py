@@ -19,6 +19,7 @@ from typing import Annotated
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.collision.minimize import minimize_cma
 from dexprior.collision.tosses.metrics import pose_cost, relative_error, subtrajectory_errors, subtrajectory_starts
 from dexprior.collision.tosses.segmentation import CornerImpacts
 from dexprior.collision.tosses.simulation import (
@@ -119,11 +120,8 @@ def whole_toss_objective(
         initial: states at frame 0; the measured ones where not given.
         saturation: None for the mean of e itself.
     """
-    measured = tosses.padded()
+    measured, weight = tosses.padded(), tosses.frame_weights
     start = tosses.initial_states if initial is None else initial
-    last = tosses.lengths - 1
-    frame = np.arange(measured.shape[1])
-    weight = ((frame >= 1) & (frame <= last[:, None])) / last[:, None]
 
     def cost(phis: np.ndarray) -> np.ndarray:
         def one(part: np.ndarray) -> np.ndarray:
@@ -193,28 +191,25 @@ def tune_cma(
     Raises:
         UnknownName: `names` holds no such parameter.
     """
-    import cma
-
     settings = settings or CmaConfig()
     _check_names(settings.names)
     low, high = (np.array([_search_scale(name, CUBE_RANGES[name][end]) for name in settings.names]) for end in (0, 1))
     centre = np.array([_search_scale(name, start[name]) for name in settings.names])
     first = np.clip((centre - low) / (high - low), 0.02, 0.98)
-    search = cma.CMAEvolutionStrategy(
+
+    def decoded(units: np.ndarray) -> np.ndarray:
+        return _fill(settings.names, low + units * (high - low), start)
+
+    best, lowest = minimize_cma(
+        lambda units: objective(decoded(units)),
         first,
-        settings.spread,
-        {"bounds": [0.0, 1.0], "popsize": settings.population, "seed": seed + 1, "verbose": -9},
+        spread=settings.spread,
+        bounds=(0.0, 1.0),
+        population=settings.population,
+        evaluations=settings.evaluations,
+        seed=seed,
     )
-    best, lowest, tried = _fill(settings.names, centre[None], start)[0], np.inf, 0
-    while tried < settings.evaluations and not search.stop():
-        points = search.ask()
-        phis = _fill(settings.names, low + np.array(points) * (high - low), start)
-        costs = objective(phis)
-        search.tell(points, costs.tolist())
-        tried += len(points)
-        if costs.min() < lowest:
-            best, lowest = phis[int(costs.argmin())], float(costs.min())
-    return best, lowest
+    return decoded(best[None])[0], lowest
 
 
 def tune_grid(

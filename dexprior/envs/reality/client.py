@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,8 @@ from dexprior.envs import wire
 from dexprior.envs.base import Reading
 from dexprior.envs.panel import Instance
 from dexprior.envs.reality import messages
-from dexprior.errors import BadInput, ConnectionLost
+from dexprior.envs.reality.session import Session
+from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
 from dexprior.worlds.insertion import InsertionConfig
 
@@ -79,11 +79,8 @@ class RealityBackend:
     """
 
     def __init__(self, address: tuple[str, int] | wire.ServerProcess, *, timeout: float = 10.0) -> None:
-        self._server = address if isinstance(address, wire.ServerProcess) else None
-        where = address.address if isinstance(address, wire.ServerProcess) else address
-        self._connection = wire.connect(where, timeout=timeout, peer="reality server")
-        wire.greet(self._connection, messages.PROTOCOL, messages.VERSION)
-        description = self._connection.request({"type": "describe"})
+        self._session = Session(address, timeout=timeout, peer="reality server")
+        description = self._session.description
         self._world = validate(InsertionConfig, description["world"], where="reality server: world")
         self.engine, self.tracker = str(description["engine"]), bool(description["tracker"])
 
@@ -106,7 +103,7 @@ class RealityBackend:
         """
         if len(instances) != 1:
             raise BadInput(f"{len(instances)} instances for the one world of a reality server")
-        answer = self._connection.request({"type": "reset"} | messages.instance_to_plain(instances[0]))
+        answer = self._session.request({"type": "reset"} | messages.instance_to_plain(instances[0]))
         return messages.reading_from_plain(answer)
 
     def step(self, twist: Float[np.ndarray, "n 6"], opening: Float[np.ndarray, " n"]) -> Reading:
@@ -119,13 +116,9 @@ class RealityBackend:
         twist, opening = np.asarray(twist, dtype=np.float64), np.asarray(opening, dtype=np.float64)
         if twist.shape != (1, 6) or opening.shape != (1,):
             raise BadInput(f"twist {twist.shape} and opening {opening.shape}, expected (1, 6) and (1,)")
-        answer = self._connection.request({"type": "step", "twist": twist[0], "opening": opening[0]})
+        answer = self._session.request({"type": "step", "twist": twist[0], "opening": opening[0]})
         return messages.reading_from_plain(answer)
 
     def close(self) -> None:
         """Say goodbye, and end a server that was handed over; again does nothing."""
-        with contextlib.suppress(ConnectionLost):  # gone already: then there is nobody to say goodbye to
-            self._connection.request({"type": "close"})
-        self._connection.close()
-        if self._server is not None:
-            self._server.close()
+        self._session.close()

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -26,9 +26,20 @@ from dexprior.envs.sim.serving import add_world_arguments, chosen_world
 from dexprior.errors import BadInput, ConnectionLost, DexpriorError
 from dexprior.worlds.stepping import CONTROL_DT
 
-__all__ = ["ServedWorld", "main", "serve"]
+__all__ = ["Served", "ServedWorld", "main", "serve"]
 
 _FRAME_TIMEOUT = 10.0  # [s]
+
+
+class Served(Protocol):
+    """What `serve` puts behind a socket."""
+
+    started: bool
+    """Set to False for each new client."""
+
+    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+        """The answer to one request; raises BadInput for one that cannot be carried out."""
+        ...
 
 
 @dataclass
@@ -73,7 +84,7 @@ class ServedWorld:
         return {"type": "reading"} | messages.reading_to_plain(reading, tracker=self.tracker)
 
 
-def serve(world: ServedWorld, listener: socket.socket, *, idle: float = 600.0) -> None:
+def serve(world: Served, listener: socket.socket, *, idle: float = 600.0) -> None:
     """Serve clients one after the other, for ever.
 
     Args:
@@ -94,7 +105,7 @@ def serve(world: ServedWorld, listener: socket.socket, *, idle: float = 600.0) -
             connection.close()
 
 
-def _converse(world: ServedWorld, connection: wire.Connection, idle: float) -> None:
+def _converse(world: Served, connection: wire.Connection, idle: float) -> None:
     while True:
         message = connection.receive(wait=idle)
         if message["type"] == "close":

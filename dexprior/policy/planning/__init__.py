@@ -8,6 +8,7 @@ from dexprior.policy.planning.strikes import (
     StrikeSimulator,
     plan_strikes,
     pose_cost,
+    pose_error,
 )
 
 __all__ = [
@@ -20,4 +21,5 @@ __all__ = [
     "StrikeSimulator",
     "plan_strikes",
     "pose_cost",
+    "pose_error",
 ]

@@ -19,7 +19,7 @@ from dexprior.errors import BadInput, ConfigError
 from dexprior.policy.planning.search import CemSearch, CmaSearch, Search
 from dexprior.worlds.pushing import PushingConfig, Strikes, simulate_strikes
 
-__all__ = ["MujocoStriker", "PlanConfig", "Plans", "StrikeSimulator", "plan_strikes", "pose_cost"]
+__all__ = ["MujocoStriker", "PlanConfig", "Plans", "StrikeSimulator", "plan_strikes", "pose_cost", "pose_error"]
 
 
 @runtime_checkable
@@ -91,12 +91,20 @@ class Plans:
     """Wall-clock time of all plans together."""
 
 
+def pose_error(
+    pose: Float[np.ndarray, "*batch 3"], target: Float[np.ndarray, "*batch 3"]
+) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
+    """Distance [m] and angle [rad] between two planar poses."""
+    turn = np.abs((pose[..., 2] - target[..., 2] + np.pi) % (2 * np.pi) - np.pi)
+    return np.linalg.norm(pose[..., :2] - target[..., :2], axis=-1), turn
+
+
 def pose_cost(
     pose: Float[np.ndarray, "*batch 3"], target: Float[np.ndarray, "*batch 3"], *, weight: float
 ) -> Float[np.ndarray, "*batch"]:
     """Distance plus weight times the angle between two planar poses [m]."""
-    turn = np.abs((pose[..., 2] - target[..., 2] + np.pi) % (2 * np.pi) - np.pi)
-    return np.linalg.norm(pose[..., :2] - target[..., :2], axis=-1) + weight * turn
+    distance, turn = pose_error(pose, target)
+    return distance + weight * turn
 
 
 def plan_strikes(

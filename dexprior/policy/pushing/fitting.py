@@ -43,7 +43,7 @@ from dexprior.collision.surrogate import Surrogate
 from dexprior.envs.pushing import Striker
 from dexprior.envs.reality.pushing import Recordings
 from dexprior.errors import BadInput
-from dexprior.policy.planning import MujocoStriker, PlanConfig, StrikeSimulator, plan_strikes
+from dexprior.policy.planning import MujocoStriker, PlanConfig, StrikeSimulator, plan_strikes, pose_error
 from dexprior.stats import Rate, bootstrap_mean
 from dexprior.worlds.pushing import PushingConfig, Strikes, simulate_sliding, simulate_strikes
 
@@ -185,7 +185,7 @@ def score_strikers(
     for name in names or [name for name in fitted.strikers if name != "hybrid_mujoco"]:
         striker = fitted.strikers[name]
         error = strike_error(_departure(striker, truth), truth)
-        position, angle = _distance(striker(recordings.pose, recordings.strikes), recordings.final_pose)
+        position, angle = pose_error(striker(recordings.pose, recordings.strikes), recordings.final_pose)
         rows[name] = {
             **{f"acc_{e:g}": Rate(int((error < e).sum()), len(error)).as_dict() for e in THRESHOLDS},
             "median": float(np.median(error)),
@@ -224,7 +224,7 @@ def execute_plans(
     start, rows = np.zeros_like(goal), {}
     for name in names or list(fitted.strikers):
         found = plan_strikes(fitted.world, fitted.strikers[name], start, goal, plan=plan, seed=seed)
-        position, angle = _distance(real(start, found.strikes), goal)
+        position, angle = pose_error(real(start, found.strikes), goal)
         rows[name] = {
             "position": bootstrap_mean(position),
             "orientation": bootstrap_mean(angle),
@@ -244,8 +244,3 @@ def _departure(striker: Any, impacts: StrikeImpacts) -> Float[np.ndarray, "strik
     return simulate_strikes(
         impacts.config, impacts.pose, impacts.strikes, parameters=parameters, slide=False, threads=striker.threads
     ).velocity
-
-
-def _distance(pose: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    turn = np.abs((pose[:, 2] - target[:, 2] + np.pi) % (2 * np.pi) - np.pi)
-    return np.linalg.norm((pose - target)[:, :2], axis=1), turn

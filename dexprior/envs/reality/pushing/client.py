@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -14,9 +13,9 @@ from jaxtyping import Float
 from dexprior.artifacts import write_json
 from dexprior.config import to_plain, validate
 from dexprior.envs import wire
-from dexprior.envs.reality.messages import PROTOCOL, VERSION
 from dexprior.envs.reality.pushing.recording import CaptureConfig, Recordings
-from dexprior.errors import BadInput, ConnectionLost
+from dexprior.envs.reality.session import Session
+from dexprior.errors import BadInput
 from dexprior.worlds.pushing import PushingConfig, Strikes, rod_at_touch
 
 __all__ = ["RealTable", "start_table"]
@@ -66,11 +65,8 @@ class RealTable:
     """
 
     def __init__(self, address: tuple[str, int] | wire.ServerProcess, *, timeout: float = 30.0) -> None:
-        self._server = address if isinstance(address, wire.ServerProcess) else None
-        where = address.address if isinstance(address, wire.ServerProcess) else address
-        self._connection = wire.connect(where, timeout=timeout, peer="table server")
-        wire.greet(self._connection, PROTOCOL, VERSION)
-        description = self._connection.request({"type": "describe"})
+        self._session = Session(address, timeout=timeout, peer="table server")
+        description, where = self._session.description, self._session.address
         if description.get("task") != "pushing":
             raise BadInput(f"the server at {where[0]}:{where[1]} serves another task: {description.get('engine')}")
         self.world = validate(PushingConfig, description["world"], where="table server: world")
@@ -111,11 +107,7 @@ class RealTable:
 
     def close(self) -> None:
         """Say goodbye, and end a server that was handed over; again does nothing."""
-        with contextlib.suppress(ConnectionLost):  # gone already: then there is nobody to say goodbye to
-            self._connection.request({"type": "close"})
-        self._connection.close()
-        if self._server is not None:
-            self._server.close()
+        self._session.close()
 
     def __enter__(self) -> RealTable:
         return self
@@ -126,7 +118,7 @@ class RealTable:
         self.close()
 
     def _strike(self, pose: np.ndarray, strikes: Strikes, k: int, seed: int) -> dict[str, Any]:
-        answer = self._connection.request(
+        answer = self._session.request(
             {
                 "type": "strike",
                 "pose": pose,

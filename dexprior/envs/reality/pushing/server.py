@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from dexprior.config import to_plain, validate
 from dexprior.envs import wire
 from dexprior.envs.reality.pushing.recording import CaptureConfig
 from dexprior.envs.reality.pushing.table import SETTINGS, BulletTable
-from dexprior.envs.reality.server import ServedWorld, serve
+from dexprior.envs.reality.server import serve
 from dexprior.errors import BadInput, DexpriorError
 from dexprior.worlds.pushing import PushingConfig, Strikes
 
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except DexpriorError as error:
         parser.exit(2, f"table server: {error}\n")
     wire.announce(listener)
-    serve(cast(ServedWorld, ServedTable(table)), listener)
+    serve(ServedTable(table), listener)
 
 
 if __name__ == "__main__":
