@@ -198,7 +198,7 @@ def _policies(
 
 
 def _collision(page: Page, folder: Path, result: dict[str, Any]) -> None:
-    figure, axes = _figure(1, 1, (5.5, 3.4))
+    figure, axes = _figure(1, 1, (6.4, 4.4))
     plot_accuracy(folder, axes)
     page.section("Collision model").figure(figure, "share of impacts below a relative error")
     source = result.get("source", "generated")
