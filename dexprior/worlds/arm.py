@@ -26,6 +26,8 @@ __all__ = [
     "PAD_STIFFNESS",
     "ArmKinematics",
     "add_arm",
+    "build_arm",
+    "build_gripper",
 ]
 
 ARM_JOINTS = tuple(f"joint{k}" for k in range(1, 8))
@@ -66,6 +68,7 @@ _SHAPES = (  # capsule from, to, radius; each in its link's frame
     ((0, 0, 0), (0, 0, 0.09), 0.04),
 )
 _FLANGE = 0.107
+_MOUNT = (np.cos(np.pi / 8), 0.0, 0.0, -np.sin(np.pi / 8))  # of the gripper on the flange
 _TCP = 0.1034  # from the flange to the middle of the pads
 _STIFFNESS = np.array([900.0, 900.0, 900.0, 900.0, 300.0, 300.0, 200.0])  # [N m/rad]
 _ARMATURE = np.array([0.2, 0.2, 0.2, 0.2, 0.05, 0.05, 0.05])  # reflected rotor inertia [kg m2]
@@ -79,6 +82,49 @@ def add_arm(spec: mujoco.MjSpec) -> None:
     Adds sites `tcp` and `wrist`, sensors `wrench_force`, `wrench_torque`, `touch_left`, `touch_right`, and position
     actuators `joint1..7`, `pad_left`, `pad_right`.
     """
+    flange = _add_links(spec)
+    _add_gripper(spec, flange, position=[0, 0, _FLANGE], quat=_MOUNT)
+    _add_arm_servos(spec)
+    _add_gripper_servos(spec)
+
+
+def build_arm() -> mujoco.MjSpec:
+    """The arm alone, with the site `flange` at its end."""
+    spec = _empty()
+    flange = _add_links(spec)
+    flange.add_site(name="flange", pos=[0, 0, _FLANGE], quat=_MOUNT)
+    _add_arm_servos(spec)
+    return spec
+
+
+def build_gripper() -> mujoco.MjSpec:
+    """The gripper alone, its root body `hand` at the origin."""
+    spec = _empty()
+    _add_gripper(spec, spec.worldbody)
+    _add_gripper_servos(spec)
+    return spec
+
+
+def _empty() -> mujoco.MjSpec:
+    import mujoco
+
+    spec = mujoco.MjSpec()
+    spec.compiler.degree = False
+    return spec
+
+
+def _add_arm_servos(spec: mujoco.MjSpec) -> None:
+    for k, name in enumerate(ARM_JOINTS):
+        _servo(spec, name, _STIFFNESS[k], 2 * np.sqrt(_STIFFNESS[k] * (_ARMATURE[k] + 0.3 * _ARMATURE[k])), None)
+
+
+def _add_gripper_servos(spec: mujoco.MjSpec) -> None:
+    for name in GRIPPER_JOINTS:
+        _servo(spec, name, PAD_STIFFNESS, 60.0, _GRIP_FORCE)
+
+
+def _add_links(spec: mujoco.MjSpec) -> Any:
+    """The chain of links; returns the last one."""
     import mujoco
 
     body = spec.worldbody.add_body(name="base")
@@ -102,17 +148,15 @@ def add_arm(spec: mujoco.MjSpec) -> None:
             density=600,
             **_visual(shade),
         )
-    _add_gripper(spec, body)
-    for k, name in enumerate(ARM_JOINTS):
-        _servo(spec, name, _STIFFNESS[k], 2 * np.sqrt(_STIFFNESS[k] * (_ARMATURE[k] + 0.3 * _ARMATURE[k])), None)
-    for name in GRIPPER_JOINTS:
-        _servo(spec, name, PAD_STIFFNESS, 60.0, _GRIP_FORCE)
+    return body
 
 
-def _add_gripper(spec: mujoco.MjSpec, link7: Any) -> None:
+def _add_gripper(
+    spec: mujoco.MjSpec, parent: Any, *, position: Any = (0.0, 0.0, 0.0), quat: Any = (1.0, 0.0, 0.0, 0.0)
+) -> None:
     import mujoco
 
-    hand = link7.add_body(name="hand", pos=[0, 0, _FLANGE], quat=[np.cos(np.pi / 8), 0, 0, -np.sin(np.pi / 8)])
+    hand = parent.add_body(name="hand", pos=position, quat=quat)
     hand.gravcomp = 1.0
     hand.add_geom(
         name="hand",
@@ -187,10 +231,7 @@ def _visual(rgb: tuple[float, ...]) -> dict[str, Any]:
 
 
 def _build() -> mujoco.MjSpec:
-    import mujoco
-
-    spec = mujoco.MjSpec()
-    spec.compiler.degree = False
+    spec = _empty()
     add_arm(spec)
     return spec
 

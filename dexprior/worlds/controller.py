@@ -1,41 +1,77 @@
-"""Cartesian velocity control of the built-in arm, for many arms at once."""
+"""Cartesian velocity control of serial arms, for many at once."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float
 
 from dexprior.worlds.arm import HOME, JOINT_LIMITS, ArmKinematics
 
-__all__ = ["CartesianVelocityController"]
+__all__ = ["CartesianVelocityController", "Kinematics"]
 
 _DAMPING = 0.02  # of the damped least squares [m, rad]
-_POSTURE = 0.5  # pull towards HOME in the null space [1/s]
-_LEAD = 0.12  # [rad] how far the joint targets may run ahead of the joints: bounds the contact force
+_POSTURE = 0.5  # pull towards the home posture in the null space [1/s]
+_LEAD = 0.12  # [rad, m] how far the joint targets may run ahead of the joints: bounds the contact force
+
+
+class Kinematics(Protocol):
+    """What the controller needs of an arm."""
+
+    def forward(
+        self, q: Float[np.ndarray, "n joint"]
+    ) -> tuple[Float[np.ndarray, "n 3"], Float[np.ndarray, "n 3 3"], Float[np.ndarray, "n 6 joint"]]:
+        """Position, rotation and geometric Jacobian of the tool centre point."""
+        ...
 
 
 class CartesianVelocityController:
     """Turns twists at the tool centre point into joint position targets, by damped least squares.
 
     Nakamura and Hanafusa 1986: dq = J^T (J J^T + lambda^2 I)^-1 twist, plus a posture term in the null space. The
-    targets may lead the measured joints by a bounded angle only, so that pushing against something saturates.
+    targets may lead the measured joints by a bounded amount only, so that pushing against something saturates.
+
+    Args:
+        n: arms.
+        kinematics: of one arm; the built-in arm's by default, as are `home` and `limits`.
+        home: posture to stay near [rad, m].
+        limits: lowest and highest target of each joint.
+        lead: how far each target may run ahead of its joint [rad, m].
     """
 
-    def __init__(self, n: int) -> None:
-        self.kinematics = ArmKinematics()
-        self.target = np.tile(HOME, (n, 1))
+    def __init__(
+        self,
+        n: int,
+        kinematics: Kinematics | None = None,
+        *,
+        home: Float[np.ndarray, " joint"] = HOME,
+        limits: Float[np.ndarray, "joint 2"] = JOINT_LIMITS,
+        lead: float | Float[np.ndarray, " joint"] = _LEAD,
+    ) -> None:
+        self.kinematics = kinematics or ArmKinematics()
+        self.home, self.limits, self.lead = np.asarray(home), np.asarray(limits), lead
+        self.target = np.tile(self.home, (n, 1))
 
-    def reset(self, ids: np.ndarray, q: Float[np.ndarray, "m 7"]) -> None:
-        """Start from measured joint positions [rad]."""
+    def reset(self, ids: np.ndarray, q: Float[np.ndarray, "m joint"]) -> None:
+        """Start from measured joint positions [rad, m]."""
         self.target[ids] = q
 
-    def step(self, q: Float[np.ndarray, "n 7"], twist: Float[np.ndarray, "n 6"], dt: float) -> Float[np.ndarray, "n 7"]:
+    def step(
+        self, q: Float[np.ndarray, "n joint"], twist: Float[np.ndarray, "n 6"], dt: float
+    ) -> Float[np.ndarray, "n joint"]:
         """Joint targets after `dt` seconds of `twist` [m/s, rad/s], base axes."""
         _, _, J = self.kinematics.forward(self.target)
         Jt = J.transpose(0, 2, 1)
         inverse = Jt @ np.linalg.inv(J @ Jt + _DAMPING**2 * np.eye(6))
-        posture = _POSTURE * (HOME - self.target)
+        posture = _POSTURE * (self.home - self.target)
         dq = (inverse @ (twist - (J @ posture[..., None])[..., 0])[..., None])[..., 0] + posture
-        target = np.clip(self.target + dt * dq, q - _LEAD, q + _LEAD)
-        self.target = np.clip(target, JOINT_LIMITS[:, 0], JOINT_LIMITS[:, 1])
+        return self.step_joints(q, dq, dt)
+
+    def step_joints(
+        self, q: Float[np.ndarray, "n joint"], speed: Float[np.ndarray, "n joint"], dt: float
+    ) -> Float[np.ndarray, "n joint"]:
+        """Joint targets after `dt` seconds of joint velocities [rad/s, m/s]."""
+        target = np.clip(self.target + dt * speed, q - self.lead, q + self.lead)
+        self.target = np.clip(target, self.limits[:, 0], self.limits[:, 1])
         return self.target

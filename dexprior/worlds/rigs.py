@@ -1,0 +1,268 @@
+"""Robots put together by name: an arm, and an end effector on its flange, attached to a scene with a prefix.
+
+    rig = add_rig(spec, "arm7", "parallel", prefix="left/", position=(0, 0.3, 0))
+
+An arm is a spec with a chain of position-controlled joints that ends in the site `flange`, whose z axis points out of
+the arm. An end effector is a spec whose root body sits on the flange, with the sites `wrist` and `tcp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.errors import BadInput, UnknownName
+from dexprior.worlds.arm import ARM_JOINTS, HOME, JOINT_LIMITS, MAX_OPENING, build_arm, build_gripper
+
+if TYPE_CHECKING:
+    import mujoco
+
+__all__ = [
+    "ArmModel",
+    "EndEffector",
+    "Rig",
+    "add_rig",
+    "arms",
+    "end_effectors",
+    "register_arm",
+    "register_end_effector",
+]
+
+EndKind = Literal["gripper", "tendon", "hand"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmModel:
+    """An arm of the catalog."""
+
+    name: str
+    build: Callable[[], mujoco.MjSpec]
+    """Makes a fresh spec in radians, with a position actuator of each joint's own name and the site `flange`."""
+    joints: tuple[str, ...]
+    """From the base outwards."""
+    home: Float[np.ndarray, " joint"]
+    """A posture with the flange pointing down over the work area [rad, m]."""
+    limits: Float[np.ndarray, "joint 2"]
+    """[rad, m]"""
+    licence: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndEffector:
+    """A gripper or hand of the catalog."""
+
+    name: str
+    kind: EndKind
+    build: Callable[[], mujoco.MjSpec]
+    """Makes a fresh spec in radians with one root body, the sites `wrist` and `tcp`, and force and torque sensors
+    `wrench_force`, `wrench_torque` at `wrist`."""
+    actuators: tuple[str, ...]
+    """What an action commands; others of the spec are left at their defaults."""
+    control: Float[np.ndarray, "actuator 2"]
+    """Control at an action of -1 (closed, or slack) and of +1 (open, or tight)."""
+    couples: tuple[tuple[int, ...], ...] | None = None
+    """Groups of actuators that share one number of the action; None gives each its own."""
+    joints: tuple[str, ...]
+    """Joints of the end effector."""
+    rest: Float[np.ndarray, " joint"]
+    """Their positions at reset."""
+    touch: tuple[str, ...]
+    """Touch sensors [N], one a fingertip."""
+    licence: str
+    source: str
+
+    @property
+    def action_size(self) -> int:
+        """Numbers in an action."""
+        return len(self.actuators) if self.couples is None else len(self.couples)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rig:
+    """An arm with its end effector inside a scene: names with the scene's prefix."""
+
+    arm: ArmModel
+    end: EndEffector
+    prefix: str
+    home: Float[np.ndarray, " joint"]
+    """Posture at reset; a task may move it [rad, m]."""
+
+    def name(self, own: str) -> str:
+        """A name of the arm's or the end effector's inside the scene."""
+        return self.prefix + own
+
+    @property
+    def arm_joints(self) -> tuple[str, ...]:
+        """Joints (and actuators) of the arm."""
+        return tuple(map(self.name, self.arm.joints))
+
+    @property
+    def end_joints(self) -> tuple[str, ...]:
+        """Joints of the end effector."""
+        return tuple(map(self.name, self.end.joints))
+
+    @property
+    def end_actuators(self) -> tuple[str, ...]:
+        """Actuators of the end effector."""
+        return tuple(map(self.name, self.end.actuators))
+
+    @property
+    def touch(self) -> tuple[str, ...]:
+        """Touch sensors."""
+        return tuple(map(self.name, self.end.touch))
+
+    def end_control(self, action: Float[np.ndarray, "n end"]) -> Float[np.ndarray, "n actuator"]:
+        """Controls of the end effector for actions in [-1, 1]."""
+        if self.end.couples is not None:
+            spread = np.empty((len(action), len(self.end.actuators)))
+            for k, group in enumerate(self.end.couples):
+                spread[:, list(group)] = action[:, k, None]
+            action = spread
+        low, high = self.end.control.T
+        return low + (action + 1.0) / 2.0 * (high - low)
+
+
+_ARMS: dict[str, ArmModel] = {}
+_ENDS: dict[str, EndEffector] = {}
+
+
+def register_arm(arm: ArmModel) -> ArmModel:
+    """Add an arm to the catalog.
+
+    Raises:
+        BadInput: another one has its name.
+    """
+    if _ARMS.setdefault(arm.name, arm) is not arm:
+        raise BadInput(f"an arm {arm.name!r} is registered already; choose another name")
+    return arm
+
+
+def register_end_effector(end: EndEffector) -> EndEffector:
+    """Add a gripper or hand to the catalog.
+
+    Raises:
+        BadInput: another one has its name.
+    """
+    if _ENDS.setdefault(end.name, end) is not end:
+        raise BadInput(f"an end effector {end.name!r} is registered already; choose another name")
+    return end
+
+
+def arms() -> tuple[str, ...]:
+    """Names of arms."""
+    return tuple(_ARMS)
+
+
+def end_effectors() -> tuple[str, ...]:
+    """Names of grippers and hands."""
+    return tuple(_ENDS)
+
+
+def add_rig(
+    spec: mujoco.MjSpec,
+    arm: str,
+    end: str,
+    *,
+    prefix: str = "robot/",
+    position: Sequence[float] = (0.0, 0.0, 0.0),
+    yaw: float = 0.0,
+    home: Float[np.ndarray, " joint"] | None = None,
+) -> Rig:
+    """Attach an arm with an end effector to a scene.
+
+    Args:
+        spec: in radians (`compiler.degree` off); changed in place.
+        arm, end: names in the catalog.
+        prefix: of every name; its own for each robot of a scene.
+        position, yaw: of the base in the world [m, rad].
+        home: posture at reset, where it is not the arm's own.
+
+    Raises:
+        UnknownName: no such arm or end effector.
+        MissingExtra: the package that holds it is not installed.
+    """
+    if arm not in _ARMS:
+        raise UnknownName("arm", arm, arms())
+    if end not in _ENDS:
+        raise UnknownName("end effector", end, end_effectors())
+    model, effector = _ARMS[arm], _ENDS[end]
+    frame = spec.worldbody.add_frame(pos=list(position), quat=[np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)])
+    spec.attach(model.build(), prefix=prefix, frame=frame)
+    spec.attach(effector.build(), prefix=prefix, site=spec.site(prefix + "flange"))
+    return Rig(arm=model, end=effector, prefix=prefix, home=np.asarray(model.home if home is None else home))
+
+
+# --- built in -----------------------------------------------------------------------------------------------
+
+_GANTRY = ("x", "y", "z", "yaw", "pitch", "roll")
+_GANTRY_RANGE = 1.0  # [m]
+
+
+def _build_gantry() -> mujoco.MjSpec:
+    """Three slides and three hinges that carry a flange pointing down: an arm without singularities."""
+    import mujoco
+
+    spec = mujoco.MjSpec()
+    spec.compiler.degree = False
+    body = spec.worldbody
+    for name, axis in zip(_GANTRY, [*np.eye(3), np.eye(3)[2], np.eye(3)[1], np.eye(3)[0]]):
+        body = body.add_body(name=f"gantry_{name}")
+        body.gravcomp, body.explicitinertial, body.mass, body.inertia = 1.0, True, 0.1, [1e-4] * 3
+        slide = name in "xyz"
+        body.add_joint(
+            name=name,
+            type=mujoco.mjtJoint.mjJNT_SLIDE if slide else mujoco.mjtJoint.mjJNT_HINGE,
+            axis=axis,
+            range=[-_GANTRY_RANGE, _GANTRY_RANGE] if slide else [-np.pi, np.pi],
+            limited=True,
+            armature=2.0 if slide else 0.05,
+        )
+        stiffness, inertia = (4000.0, 3.0) if slide else (150.0, 0.07)
+        servo = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        servo.set_to_position(kp=stiffness, kv=2 * np.sqrt(stiffness * inertia))
+    body.add_site(name="flange", quat=[0.0, 1.0, 0.0, 0.0])
+    return spec
+
+
+register_arm(
+    ArmModel(
+        name="arm7",
+        build=build_arm,
+        joints=ARM_JOINTS,
+        home=HOME,
+        limits=JOINT_LIMITS,
+        licence="Apache-2.0, part of dexprior",
+        source="built in; link lengths and joint limits as published for the Franka FR3",
+    )
+)
+register_arm(
+    ArmModel(
+        name="gantry",
+        build=_build_gantry,
+        joints=_GANTRY,
+        home=np.array([0.45, 0.0, 0.30, 0.0, 0.0, 0.0]),
+        limits=np.array([[-_GANTRY_RANGE, _GANTRY_RANGE]] * 3 + [[-np.pi, np.pi]] * 3),
+        licence="Apache-2.0, part of dexprior",
+        source="built in",
+    )
+)
+register_end_effector(
+    EndEffector(
+        name="parallel",
+        kind="gripper",
+        build=build_gripper,
+        actuators=("pad_left", "pad_right"),
+        control=np.array([[0.0, MAX_OPENING / 2]] * 2),
+        couples=((0, 1),),
+        joints=("pad_left", "pad_right"),
+        rest=np.full(2, MAX_OPENING / 2),
+        touch=("touch_left", "touch_right"),
+        licence="Apache-2.0, part of dexprior",
+        source="built in",
+    )
+)

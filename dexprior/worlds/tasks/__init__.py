@@ -1,0 +1,67 @@
+"""The task suite: scenes with named parameters, instances, rewards and verdicts, stepped n at a time.
+
+    worlds = TaskWorlds(make_task("pick_place"), n=64)
+
+A new task is a subclass of `Task` in a module of its own and a line in `TASKS`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dexprior.config import validate
+from dexprior.errors import UnknownName
+from dexprior.worlds.tasks.base import (
+    SLIP_SPEED,
+    Layout,
+    Scenes,
+    Task,
+    Truth,
+    slip_rate,
+    slip_speed,
+    tolerance,
+)
+from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
+from dexprior.worlds.tasks.worlds import ArmAction, RigState, TaskWorlds, View
+
+__all__ = [
+    # the suite
+    "TASKS",
+    "PickPlace",
+    "PickPlaceConfig",
+    "make_task",
+    # worlds
+    "ArmAction",
+    "RigState",
+    "TaskWorlds",
+    "View",
+    # what a task is made of
+    "SLIP_SPEED",
+    "Layout",
+    "Scenes",
+    "Task",
+    "Truth",
+    "slip_rate",
+    "slip_speed",
+    "tolerance",
+]
+
+TASKS: dict[str, tuple[type[Task], type]] = {"pick_place": (PickPlace, PickPlaceConfig)}
+"""Name -> the task and its configuration."""
+
+
+def make_task(name: str, **settings: Any) -> Task:
+    """A task by name.
+
+    Args:
+        name: one of `TASKS`.
+        settings: fields of its configuration that differ from the defaults.
+
+    Raises:
+        UnknownName: no such task.
+        ConfigError: an unknown setting, or one of a wrong type or out of range.
+    """
+    if name not in TASKS:
+        raise UnknownName("task", name, tuple(TASKS))
+    kind, settings_class = TASKS[name]
+    return kind(validate(settings_class, settings, where=f"task {name}"))  # type: ignore[call-arg]

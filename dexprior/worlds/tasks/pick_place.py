@@ -1,0 +1,146 @@
+"""Rigid pick-and-place: a cube is lifted and set down on a mark. A control: nothing in it hangs on fine contact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from dexprior.config import Gt, config
+from dexprior.families import Parameter, ParameterFamily
+from dexprior.worlds.rigs import add_rig
+from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth, slip_speed, tolerance
+from dexprior.worlds.tasks.families import reality_of
+from dexprior.worlds.tasks.scene import SURFACE, VISUAL, place_points, stage, upright
+from dexprior.worlds.tasks.worlds import TOUCH_ON, View
+
+__all__ = ["PickPlace", "PickPlaceConfig"]
+
+
+@config
+class PickPlaceConfig:
+    """Sizes and limits."""
+
+    arm: str = "arm7"
+    """Name of the arm."""
+    end_effector: str = "parallel"
+    """Name of the gripper."""
+    half_size: Annotated[float, Gt(0)] = 0.02
+    """Half an edge of the cube [m]."""
+    mass: Annotated[float, Gt(0)] = 0.08
+    """Of the cube [kg]."""
+    reached: Annotated[float, Gt(0)] = 0.015
+    """Distance to the mark that counts as reached [m]."""
+    timestep: Annotated[float, Gt(0)] = 0.004
+    """Simulation step [s]."""
+
+
+_TRAINING = ParameterFamily(
+    "pick_place-training",
+    (
+        Parameter(name="cube_friction", unit="1", low=0.4, high=0.9, target="geom/cube/friction/0"),
+        Parameter(name="pad_friction", unit="1", low=0.7, high=1.2, target="geom/*pad_*/friction/0"),
+        Parameter(name="pad_timeconst", unit="s", low=0.01, high=0.03, target="geom/*pad_*/solref/0"),
+        Parameter(
+            name="cube_mass", unit="1", low=0.7, high=1.4, target="body/cube/mass", operation="scale",
+            distribution="log_uniform",
+        ),
+        Parameter(name="wrench_noise", unit="N", low=0.0, high=0.3, target="world/-/wrench_noise"),
+        Parameter(name="cloud_noise", unit="m", low=0.0005, high=0.002, target="world/-/cloud_noise"),
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PickPlace(Task):
+    """See the module."""
+
+    config: PickPlaceConfig = field(default_factory=PickPlaceConfig)
+
+    name: ClassVar[str] = "pick_place"
+    horizon: ClassVar[float] = 4.0
+    family: ClassVar[ParameterFamily] = _TRAINING
+    reality: ClassVar[ParameterFamily] = reality_of(
+        _TRAINING, cube_friction=0.3, pad_friction=0.5, pad_timeconst=0.008, cube_mass=1.6, wrench_noise=0.5,
+        cloud_noise=0.003,
+    )  # fmt: skip
+    weights: ClassVar[dict[str, float]] = {"reach": 0.15, "grasp": 0.15, "lift": 0.2, "carry": 0.4, "still": 0.1}
+
+    def layout(self) -> Layout:
+        """A cube, a mark, and the robot."""
+        import mujoco
+
+        c = self.config
+        spec = stage(self.name, timestep=c.timestep)
+        cube = spec.worldbody.add_body(name="cube", pos=[0.45, 0.0, c.half_size])
+        cube.add_freejoint(name="cube")
+        cube.add_geom(
+            name="cube", type=mujoco.mjtGeom.mjGEOM_BOX, size=[c.half_size] * 3, mass=c.mass, condim=4,
+            friction=[0.6, 0.01, 0.0001], rgba=[0.85, 0.4, 0.15, 1], **SURFACE,
+        )  # fmt: skip
+        goal = spec.worldbody.add_body(name="goal", mocap=True)
+        goal.add_geom(
+            name="goal", type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=[c.reached, 0.0005, 0], rgba=[0.2, 0.6, 0.3, 1],
+            **VISUAL,
+        )  # fmt: skip
+        return Layout(spec=spec, rigs=(add_rig(spec, c.arm, c.end_effector),))
+
+    def sample(self, rng: np.random.Generator, n: int) -> Scenes:
+        """`cube` and `goal` positions on the table [m], `yaw` of the cube [rad]."""
+        cube = np.column_stack([rng.uniform(0.38, 0.50, n), rng.uniform(-0.15, -0.03, n), np.zeros(n)])
+        goal = np.column_stack([rng.uniform(0.38, 0.50, n), rng.uniform(0.05, 0.15, n), np.zeros(n)])
+        return {"cube": cube, "goal": goal, "yaw": rng.uniform(-np.pi / 4, np.pi / 4, n)}
+
+    def place(self, view: View, ids: np.ndarray, scenes: Scenes) -> None:
+        """Cube and mark."""
+        rest = scenes["cube"] + np.array([0.0, 0.0, self.config.half_size])
+        view.pose("cube")[ids] = upright(rest, scenes["yaw"])
+        view.field("mocap_pos")[ids, view.model.body("goal").mocapid[0]] = scenes["goal"]
+
+    def measure(self, view: View) -> Truth:
+        """Also `goal` (n, 3) and `tool` (n, 3)."""
+        rig = view.rigs[0]
+        pose = view.pose("cube").copy()
+        held = (rig.touch > TOUCH_ON).sum(axis=1) >= 2
+        slip = slip_speed(
+            point=pose[:, :3], velocity=view.velocity("cube")[:, :3], tool=rig.tcp[:, :3], twist=rig.twist, held=held
+        )
+        goal = view.field("mocap_pos")[:, view.model.body("goal").mocapid[0]].copy()
+        return {"object": pose, "held": held, "slip": slip, "goal": goal, "tool": rig.tcp[:, :3]}
+
+    def cloud(self, view: View, truth: Truth) -> Float[np.ndarray, "n point 3"]:
+        """Points on the cube's faces."""
+        return place_points(_cube_points(self.config.half_size, self.points), truth["object"])
+
+    def terms(self, truth: Truth) -> dict[str, Float[np.ndarray, " n"]]:
+        """Reach, grasp, lift, carry to the mark, hold still."""
+        held = truth["held"].astype(np.float64)
+        height = truth["object"][:, 2] - self.config.half_size
+        away = np.linalg.norm(truth["object"][:, :2] - truth["goal"][:, :2], axis=1)
+        there = tolerance(away, bounds=(0.0, self.config.reached), margin=0.2)
+        off_table = tolerance(height, bounds=(0.04, 1.0), margin=0.04)
+        return {
+            "reach": tolerance(
+                np.linalg.norm(truth["tool"] - truth["object"][:, :3], axis=1), bounds=(0.0, 0.01), margin=0.15
+            ),
+            "grasp": held,
+            "lift": np.maximum(off_table * held, there >= 1.0),
+            "carry": there,
+            "still": tolerance(truth["slip"], bounds=(0.0, 0.002), margin=0.02) * held,
+        }
+
+    def success(self, truth: Truth) -> Bool[np.ndarray, " n"]:
+        """On the mark and on the table."""
+        away = np.linalg.norm(truth["object"][:, :2] - truth["goal"][:, :2], axis=1)
+        return (away <= self.config.reached) & (truth["object"][:, 2] < self.config.half_size + 0.005)
+
+
+def _cube_points(half: float, n: int) -> Float[np.ndarray, "n 3"]:
+    """Points on the faces of a cube, face by face; always the same."""
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-half, half, (n, 3))
+    face = np.arange(n) % 6
+    points[np.arange(n), face // 2] = np.where(face % 2, half, -half)
+    return points

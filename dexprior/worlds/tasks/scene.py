@@ -1,0 +1,78 @@
+"""The stage that every task is set on: a table at z = 0 in front of the robot's base, light, two cameras, friction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.geometry.rotations import quat_from_matrix, quat_rotate
+from dexprior.geometry.transforms import look_at
+from dexprior.types import Camera
+
+if TYPE_CHECKING:
+    import mujoco
+
+__all__ = ["CAMERAS", "SURFACE", "VISUAL", "camera", "place_points", "stage", "upright"]
+
+Cone = Literal["pyramidal", "elliptic"]
+
+CAMERAS: dict[str, tuple[tuple[float, float, float], tuple[float, float, float], float]] = {
+    "front": ((1.05, -0.25, 0.45), (0.45, 0.0, 0.06), 38.0),
+    "side": ((0.45, -0.75, 0.40), (0.45, 0.0, 0.06), 38.0),
+}
+"""Name -> where it is, what it looks at [m], vertical field of view [degrees]."""
+
+SURFACE: dict[str, Any] = {"contype": 1, "conaffinity": 3}
+"""What fixed and manipulated things collide with: each other, and fingers (contype 2)."""
+VISUAL: dict[str, Any] = {"contype": 0, "conaffinity": 0, "group": 2, "mass": 0.0}
+"""Only drawn."""
+
+
+def stage(name: str, *, timestep: float, cone: Cone = "pyramidal") -> mujoco.MjSpec:
+    """An empty table with cameras, in radians, with shading that is cheap in software."""
+    import mujoco
+
+    spec = mujoco.MjSpec()
+    spec.modelname = name
+    spec.compiler.degree = False
+    spec.option.timestep = timestep
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER  # see docs/decisions/0001
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC if cone == "elliptic" else mujoco.mjtCone.mjCONE_PYRAMIDAL
+    spec.option.iterations = 30
+    quality = spec.visual.quality
+    quality.shadowsize, quality.offsamples, quality.numslices, quality.numstacks = 512, 0, 12, 8
+    spec.visual.headlight.ambient = [0.45, 0.45, 0.45]
+    spec.visual.headlight.diffuse = [0.5, 0.5, 0.5]
+    world = spec.worldbody
+    world.add_light(name="lamp", pos=[0.3, -0.4, 1.2], dir=[0.1, 0.3, -1], castshadow=False)
+    world.add_geom(
+        name="table", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1.0, 1.0, 0.05], rgba=[0.78, 0.72, 0.62, 1],
+        friction=[0.6, 0.005, 0.0001], **SURFACE,
+    )  # fmt: skip
+    for label, (eye, target, fovy) in CAMERAS.items():
+        R = look_at(np.array(eye), np.array(target))[:3, :3] @ np.diag([1.0, -1.0, -1.0])
+        world.add_camera(name=label, pos=eye, fovy=fovy, quat=quat_from_matrix(R))
+    return spec
+
+
+def camera(name: str, size: int) -> Camera:
+    """Calibration of one of `CAMERAS` for square images of `size` pixels."""
+    eye, target, fovy = CAMERAS[name]
+    focal = size / 2 / np.tan(np.deg2rad(fovy) / 2)
+    K = np.array([[focal, 0, size / 2], [0, focal, size / 2], [0, 0, 1.0]])
+    return Camera(K=K, T_base_cam=look_at(np.array(eye), np.array(target)), width=size, height=size)
+
+
+def upright(position: Float[np.ndarray, "n 3"], yaw: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n 7"]:
+    """Poses of upright things."""
+    zero = np.zeros_like(yaw)
+    return np.column_stack([position, np.cos(yaw / 2), zero, zero, np.sin(yaw / 2)])
+
+
+def place_points(
+    points: Float[np.ndarray, "point 3"], pose: Float[np.ndarray, "n 7"]
+) -> Float[np.ndarray, "n point 3"]:
+    """Points of a body's frame at each pose."""
+    return quat_rotate(pose[:, None, 3:], points[None]) + pose[:, None, :3]

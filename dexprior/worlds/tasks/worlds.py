@@ -1,0 +1,280 @@
+"""n worlds of one task, stepped together on MuJoCo's thread pool, each with parameters of its own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.errors import BadInput, UnknownName
+from dexprior.families import ParameterFamily
+from dexprior.geometry.rotations import quat_from_matrix
+from dexprior.worlds.controller import CartesianVelocityController
+from dexprior.worlds.kinematics import ChainKinematics
+from dexprior.worlds.rigs import Rig
+from dexprior.worlds.tasks.base import Scenes, Task, Truth
+
+if TYPE_CHECKING:
+    import mujoco
+
+__all__ = ["TOUCH_ON", "ArmAction", "RigState", "TaskWorlds", "View"]
+
+ArmAction = Literal["cartesian", "joint"]
+"""Twists at the tool centre point, or changes of the joint targets."""
+MAX_TWIST = np.array([0.5, 0.5, 0.5, 2.0, 2.0, 2.0])
+"""What an action of 1 stands for [m/s, rad/s]."""
+MAX_JOINT_SPEED = 1.5
+"""The same for joints [rad/s, m/s]."""
+TOUCH_ON = 0.3
+"""[N] a fingertip counts as touching above this."""
+
+
+@dataclass(frozen=True)
+class RigState:
+    """One robot in every world; sensors are ideal."""
+
+    q: Float[np.ndarray, "n joint"]
+    qd: Float[np.ndarray, "n joint"]
+    tcp: Float[np.ndarray, "n 7"]
+    twist: Float[np.ndarray, "n 6"]
+    """Of the tool centre point, [v w] in world axes."""
+    end: Float[np.ndarray, "n end"]
+    """Joints of the end effector."""
+    wrench: Float[np.ndarray, "n 6"]
+    """Of the environment on the tool, wrist frame, tared at reset [N, N m]."""
+    touch: Float[np.ndarray, "n fingertip"]
+    """Normal force on each fingertip [N]."""
+
+
+class View:
+    """Arrays of every world by MuJoCo's names; writing to those of the state takes effect at the next call.
+
+    `field("flexvert_xpos")` and the like are outputs of the last step or forward, and read-only.
+    """
+
+    def __init__(self, batch: mujoco.batch.Batch, model: mujoco.MjModel, rigs: Sequence[Rig]) -> None:
+        self.model, self.n = model, batch.nsim
+        self._bind = batch.bind
+        self.qpos, self.qvel, self.ctrl = batch.bind("qpos"), batch.bind("qvel"), batch.bind("ctrl")
+        self.sensordata, self.time = batch.bind("sensordata"), batch.bind("time")
+        self.rigs: tuple[RigState, ...] = ()
+        """Of the last `TaskWorlds.state`."""
+
+    def field(self, name: str) -> np.ndarray:
+        """A live array (n, ...) over an MjData field."""
+        return self._bind(name)
+
+    def qpos_address(self, joint: str) -> int:
+        """First column of a joint in `qpos`."""
+        return int(self.model.joint(joint).qposadr[0])
+
+    def dof_address(self, joint: str) -> int:
+        """First column of a joint in `qvel`."""
+        return int(self.model.joint(joint).dofadr[0])
+
+    def pose(self, joint: str) -> Float[np.ndarray, "n 7"]:
+        """Pose of a body with a free joint."""
+        start = self.qpos_address(joint)
+        return self.qpos[:, start : start + 7]
+
+    def velocity(self, joint: str) -> Float[np.ndarray, "n 6"]:
+        """Of a body with a free joint: linear in world axes [m/s], angular in its own [rad/s]."""
+        start = self.dof_address(joint)
+        return self.qvel[:, start : start + 6]
+
+    def sensor(self, name: str) -> Float[np.ndarray, "n value"]:
+        """Values of a sensor."""
+        sensor = self.model.sensor(name)
+        return self.sensordata[:, sensor.adr[0] : sensor.adr[0] + sensor.dim[0]]
+
+
+class TaskWorlds:
+    """n worlds of a task.
+
+    Args:
+        task: what is built and measured.
+        n: worlds.
+        arm_action: what the arm's part of an action means.
+        family: which parameters the values given to `reset` stand for; the task's training family by default.
+        threads: of MuJoCo's pool; 0 takes all cores. Results do not depend on it.
+
+    Raises:
+        UnknownName: no such kind of arm action.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        n: int,
+        *,
+        arm_action: ArmAction = "cartesian",
+        family: ParameterFamily | None = None,
+        threads: int = 0,
+    ) -> None:
+        import mujoco.batch
+
+        if arm_action not in get_args(ArmAction):
+            raise UnknownName("arm action", arm_action, get_args(ArmAction))
+        self.task, self.n, self.arm_action = task, n, arm_action
+        self.family = task.family if family is None else family
+        layout = task.layout()
+        self.rigs = layout.rigs
+        self.model = layout.spec.compile()
+        self._models = [self.model] * n
+        self._batch = mujoco.batch.Batch(self.model, n, threads)
+        self.view = View(self._batch, self.model, self.rigs)
+        self._substeps = round(task.control_dt / self.model.opt.timestep)
+        if not np.isclose(self._substeps * self.model.opt.timestep, task.control_dt):
+            raise BadInput(
+                f"task {task.name!r}: its control period {task.control_dt} s is no multiple of its timestep "
+                f"{self.model.opt.timestep} s"
+            )
+        self._drives = [_Drive(self.model, rig, n) for rig in self.rigs]
+        self.action_size = sum(d.arm_size(arm_action) + d.rig.end.action_size for d in self._drives)
+
+    def reset(self, ids: np.ndarray, scenes: Scenes, parameters: Sequence[Mapping[str, float]]) -> None:
+        """Start some worlds afresh.
+
+        Args:
+            ids: which worlds.
+            scenes: one instance each, as `Task.sample` gives them.
+            parameters: one set of the family's values each; `world/-/` values are left to the environment.
+        """
+        import mujoco
+
+        ids = np.asarray(ids)
+        self._models = list(self._models)
+        for i, values in zip(ids, parameters):
+            model = copy.copy(self.model)
+            self.family.apply(model, values)
+            self._models[i] = model
+        self._batch.set_models(self._models)
+        self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        for drive in self._drives:
+            drive.reset(self.view, ids)
+        self.task.place(self.view, ids, scenes)
+        self._batch.forward(ids)
+        for drive in self._drives:
+            drive.tare(self.view, ids)
+
+    def step(self, action: Float[np.ndarray, "n action"]) -> None:
+        """Advance every world by one control period under an action in [-1, 1]; beyond, it is clipped.
+
+        The columns are, robot by robot: the arm's (a twist, or one speed a joint), then the end effector's (-1 closed
+        or slack, 1 open or tight).
+
+        Raises:
+            BadInput: wrong shape, or a value that is not finite.
+        """
+        action = np.asarray(action, dtype=np.float64)
+        if action.shape != (self.n, self.action_size):
+            raise BadInput(f"actions of shape {action.shape}, expected ({self.n}, {self.action_size})")
+        if not np.isfinite(action).all():
+            raise BadInput(f"actions hold {int((~np.isfinite(action)).sum())} value(s) that are not finite")
+        action = np.clip(action, -1.0, 1.0)
+        start = 0
+        for drive in self._drives:
+            middle = start + drive.arm_size(self.arm_action)
+            stop = middle + drive.rig.end.action_size
+            drive.command(
+                self.view, action[:, start:middle], action[:, middle:stop], self.arm_action, self.task.control_dt
+            )
+            start = stop
+        self._batch.step(nstep=self._substeps)
+
+    def state(self) -> tuple[RigState, ...]:
+        """Every robot now."""
+        self.view.rigs = tuple(drive.state(self.view) for drive in self._drives)
+        return self.view.rigs
+
+    def truth(self) -> Truth:
+        """What the task says is true now."""
+        self.state()
+        return self.task.measure(self.view)
+
+    def snapshot(self) -> dict[str, np.ndarray]:
+        """The full integration state of every world, with what controllers and tares remember."""
+        parts = {"mujoco": self._batch.state.copy()}
+        for k, drive in enumerate(self._drives):
+            parts |= {f"{k}/target": drive.controller.target.copy(), f"{k}/tare": drive.offset.copy()}
+        return parts
+
+    def restore(self, snapshot: Mapping[str, np.ndarray], parameters: Sequence[Mapping[str, float]]) -> None:
+        """Inverse of `snapshot`, for worlds of the same parameters; sensors are computed anew."""
+        self._models = []
+        for values in parameters:
+            model = copy.copy(self.model)
+            self.family.apply(model, values)
+            self._models.append(model)
+        self._batch.set_models(self._models)
+        self._batch.state[:] = snapshot["mujoco"]
+        for k, drive in enumerate(self._drives):
+            drive.controller.target[:] = snapshot[f"{k}/target"]
+            drive.offset[:] = snapshot[f"{k}/tare"]
+
+    def data(self, world: int) -> tuple[mujoco.MjModel, mujoco.MjData]:
+        """A copy of one world, for rendering or for MuJoCo's own functions."""
+        import mujoco
+
+        model = self._models[world]
+        data = self._batch.get_data(world)
+        mujoco.mj_forward(model, data)
+        return model, data
+
+
+class _Drive:
+    """Controls and reads one rig in every world."""
+
+    def __init__(self, model: mujoco.MjModel, rig: Rig, n: int) -> None:
+        self.rig = rig
+        self._arm = np.array([model.joint(name).qposadr[0] for name in rig.arm_joints])
+        self._arm_dof = np.array([model.joint(name).dofadr[0] for name in rig.arm_joints])
+        self._end = np.array([model.joint(name).qposadr[0] for name in rig.end_joints], dtype=int)
+        self._arm_ctrl = np.array([model.actuator(name).id for name in rig.arm_joints])
+        self._end_ctrl = np.array([model.actuator(name).id for name in rig.end_actuators], dtype=int)
+        self._wrench = np.concatenate(
+            [model.sensor(rig.name(f"wrench_{kind}")).adr[0] + np.arange(3) for kind in ("force", "torque")]
+        )
+        self._touch = np.array([model.sensor(name).adr[0] for name in rig.touch], dtype=int)
+        chain = ChainKinematics(model, rig.arm_joints, rig.name("tcp"))
+        self.controller = CartesianVelocityController(n, chain, home=rig.home, limits=rig.arm.limits)
+        self.offset = np.zeros((n, 6))
+
+    def arm_size(self, kind: ArmAction) -> int:
+        return 6 if kind == "cartesian" else len(self._arm)
+
+    def reset(self, view: View, ids: np.ndarray) -> None:
+        view.qpos[np.ix_(ids, self._arm)] = self.rig.home
+        view.qpos[np.ix_(ids, self._end)] = self.rig.end.rest
+        view.ctrl[np.ix_(ids, self._arm_ctrl)] = self.rig.home
+        view.ctrl[np.ix_(ids, self._end_ctrl)] = self.rig.end_control(np.ones((1, self.rig.end.action_size)))
+        self.controller.reset(ids, np.tile(self.rig.home, (len(ids), 1)))
+
+    def tare(self, view: View, ids: np.ndarray) -> None:
+        self.offset[ids] = view.sensordata[np.ix_(ids, self._wrench)]
+
+    def command(self, view: View, arm: np.ndarray, end: np.ndarray, kind: ArmAction, dt: float) -> None:
+        q = view.qpos[:, self._arm]
+        if kind == "cartesian":
+            target = self.controller.step(q, arm * MAX_TWIST, dt)
+        else:
+            target = self.controller.step_joints(q, arm * MAX_JOINT_SPEED, dt)
+        view.ctrl[:, self._arm_ctrl] = target
+        view.ctrl[:, self._end_ctrl] = self.rig.end_control(end)
+
+    def state(self, view: View) -> RigState:
+        q, qd = view.qpos[:, self._arm].copy(), view.qvel[:, self._arm_dof].copy()
+        p, R, J = self.controller.kinematics.forward(q)
+        return RigState(
+            q=q,
+            qd=qd,
+            tcp=np.concatenate([p, quat_from_matrix(R)], axis=1),
+            twist=(J @ qd[..., None])[..., 0],
+            end=view.qpos[:, self._end].copy(),
+            wrench=-(view.sensordata[:, self._wrench] - self.offset),  # the sensor reads what holds the tool
+            touch=view.sensordata[:, self._touch].copy(),
+        )
