@@ -23,6 +23,7 @@ __all__ = [
     "quat_slerp",
     "rot6d_from_matrix",
     "rotation_angle",
+    "yaw_of",
 ]
 
 Array = np.ndarray
@@ -143,6 +144,12 @@ def rotation_angle(a: Float[Array, "*batch 4"], b: Float[Array, "*batch 4"]) -> 
     """Angle between two orientations [rad], in [0, pi]."""
     dot = np.abs((np.asarray(a) * np.asarray(b)).sum(-1))
     return 2 * np.arccos(np.clip(dot, 0.0, 1.0))
+
+
+def yaw_of(q: Float[Array, "*batch 4"]) -> Float[Array, " *batch"]:
+    """Direction of a rotation's x axis in the horizontal plane, from the world's x axis [rad]."""
+    w, x, y, z = np.moveaxis(np.asarray(q), -1, 0)
+    return np.arctan2(2.0 * (w * z + x * y), 1.0 - 2.0 * (y * y + z * z))
 
 
 def quat_slerp(

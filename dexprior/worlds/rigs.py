@@ -8,6 +8,7 @@ the arm. An end effector is a spec whose root body sits on the flange, with the 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -16,7 +17,9 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.errors import BadInput, UnknownName
+from dexprior.geometry.rotations import axis_angle_from_matrix
 from dexprior.worlds.arm import ARM_JOINTS, HOME, JOINT_LIMITS, MAX_OPENING, build_arm, build_gripper
+from dexprior.worlds.kinematics import ChainKinematics
 
 if TYPE_CHECKING:
     import mujoco
@@ -28,6 +31,7 @@ __all__ = [
     "add_rig",
     "arms",
     "end_effectors",
+    "posture",
     "register_arm",
     "register_end_effector",
 ]
@@ -195,6 +199,52 @@ def add_rig(
     spec.attach(model.build(), prefix=prefix, frame=frame)
     spec.attach(effector.build(), prefix=prefix, site=spec.site(prefix + "flange"))
     return Rig(arm=model, end=effector, prefix=prefix, home=np.asarray(model.home if home is None else home))
+
+
+@functools.cache
+def posture(arm: str, end: str, position: tuple[float, float, float], yaw: float = 0.0) -> Float[np.ndarray, " joint"]:
+    """Joint positions that bring the tool centre point of an arm at the origin over a place, pointing down.
+
+    Damped least squares from the arm's home posture.
+
+    Args:
+        arm, end: names in the catalog.
+        position: of the tool centre point [m].
+        yaw: about the vertical, from the tool's direction at home [rad].
+
+    Raises:
+        BadInput: the arm does not reach it.
+    """
+    import mujoco
+
+    spec = mujoco.MjSpec()
+    spec.compiler.degree = False
+    rig = add_rig(spec, arm, end)
+    chain = ChainKinematics(spec.compile(), rig.arm_joints, rig.name("tcp"))
+    q = np.array(rig.home, dtype=np.float64)
+    _, R, _ = chain.forward(q[None])
+    axis = np.array([R[0, 0, 0], R[0, 1, 0], 0.0]) / np.hypot(R[0, 0, 0], R[0, 1, 0])
+    c, s = np.cos(yaw), np.sin(yaw)
+    x = np.array([c * axis[0] - s * axis[1], s * axis[0] + c * axis[1], 0.0])
+    down = np.array([0.0, 0.0, -1.0])
+    wanted = np.stack([x, np.cross(down, x), down], axis=1)
+    # turning the last joint alone is the nearest way to turn the tool
+    starts = np.array([q, q, q])
+    starts[1:, -1] += [yaw, -yaw]
+    apart = [np.linalg.norm(axis_angle_from_matrix(wanted @ R.T)) for R in chain.forward(starts)[1]]
+    q = np.clip(starts[int(np.argmin(apart))], rig.arm.limits[:, 0], rig.arm.limits[:, 1])
+    for _ in range(300):
+        p, R, J = (part[0] for part in chain.forward(q[None]))
+        turn = axis_angle_from_matrix(wanted @ R.T)
+        error = np.concatenate([np.asarray(position) - p, turn])
+        if np.abs(error).max() < 1e-9:
+            break
+        step = J.T @ np.linalg.solve(J @ J.T + 1e-6 * np.eye(6), error)
+        q = np.clip(q + np.clip(step, -0.2, 0.2), rig.arm.limits[:, 0], rig.arm.limits[:, 1])
+    if np.abs(error).max() > 1e-4:
+        raise BadInput(f"arm {arm!r} with {end!r} does not reach {position} at a yaw of {yaw:.2f} rad")
+    q.setflags(write=False)
+    return q
 
 
 # --- built in -----------------------------------------------------------------------------------------------

@@ -21,12 +21,18 @@ from dexprior.worlds.tasks.base import (
     slip_speed,
     tolerance,
 )
+from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
+from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
 from dexprior.worlds.tasks.worlds import ArmAction, RigState, TaskWorlds, View
 
 __all__ = [
     # the suite
     "TASKS",
+    "NutBolt",
+    "NutBoltConfig",
+    "Peg",
+    "PegConfig",
     "PickPlace",
     "PickPlaceConfig",
     "make_task",
@@ -46,7 +52,11 @@ __all__ = [
     "tolerance",
 ]
 
-TASKS: dict[str, tuple[type[Task], type]] = {"pick_place": (PickPlace, PickPlaceConfig)}
+TASKS: dict[str, tuple[type[Task], type]] = {
+    "nut_bolt": (NutBolt, NutBoltConfig),
+    "peg": (Peg, PegConfig),
+    "pick_place": (PickPlace, PickPlaceConfig),
+}
 """Name -> the task and its configuration."""
 
 

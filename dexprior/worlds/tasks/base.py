@@ -54,6 +54,8 @@ class Task(ABC):
     """Seconds between commands."""
     horizon: ClassVar[float]
     """Seconds in an episode."""
+    settle: ClassVar[float] = 0.0
+    """Seconds that pass between `place` and the start of an episode, under the controls that `place` set."""
     family: ClassVar[ParameterFamily]
     """What the training simulator assumes about contact, actuators and sensors."""
     reality: ClassVar[ParameterFamily]
@@ -90,6 +92,9 @@ class Task(ABC):
     @abstractmethod
     def success(self, truth: Truth) -> Bool[np.ndarray, " n"]:
         """The verdict on this moment."""
+
+    def configure(self, model: mujoco.MjModel, values: Mapping[str, float]) -> None:
+        """Write into one world's model what a `ParameterFamily` cannot: its values with the target `world/-/`."""
 
     def failure(self, truth: Truth) -> Bool[np.ndarray, " n"]:
         """Whether the episode is lost for good, e.g. a crushed fruit; never by default."""

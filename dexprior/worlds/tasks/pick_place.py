@@ -13,7 +13,7 @@ from dexprior.families import Parameter, ParameterFamily
 from dexprior.worlds.rigs import add_rig
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth, slip_speed, tolerance
 from dexprior.worlds.tasks.families import reality_of
-from dexprior.worlds.tasks.scene import SURFACE, VISUAL, place_points, stage, upright
+from dexprior.worlds.tasks.scene import SURFACE, VISUAL, box_points, place_points, stage, stiffen, upright
 from dexprior.worlds.tasks.worlds import TOUCH_ON, View
 
 __all__ = ["PickPlace", "PickPlaceConfig"]
@@ -42,7 +42,7 @@ _TRAINING = ParameterFamily(
     (
         Parameter(name="cube_friction", unit="1", low=0.4, high=0.9, target="geom/cube/friction/0"),
         Parameter(name="pad_friction", unit="1", low=0.7, high=1.2, target="geom/*pad_*/friction/0"),
-        Parameter(name="pad_timeconst", unit="s", low=0.01, high=0.03, target="geom/*pad_*/solref/0"),
+        Parameter(name="pad_timeconst", unit="s", low=0.008, high=0.02, target="geom/*pad_*/solref/0"),
         Parameter(
             name="cube_mass", unit="1", low=0.7, high=1.4, target="body/cube/mass", operation="scale",
             distribution="log_uniform",
@@ -63,7 +63,7 @@ class PickPlace(Task):
     horizon: ClassVar[float] = 4.0
     family: ClassVar[ParameterFamily] = _TRAINING
     reality: ClassVar[ParameterFamily] = reality_of(
-        _TRAINING, cube_friction=0.3, pad_friction=0.5, pad_timeconst=0.008, cube_mass=1.6, wrench_noise=0.5,
+        _TRAINING, cube_friction=0.3, pad_friction=0.5, pad_timeconst=0.03, cube_mass=1.6, wrench_noise=0.5,
         cloud_noise=0.003,
     )  # fmt: skip
     weights: ClassVar[dict[str, float]] = {"reach": 0.15, "grasp": 0.15, "lift": 0.2, "carry": 0.4, "still": 0.1}
@@ -85,7 +85,9 @@ class PickPlace(Task):
             name="goal", type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=[c.reached, 0.0005, 0], rgba=[0.2, 0.6, 0.3, 1],
             **VISUAL,
         )  # fmt: skip
-        return Layout(spec=spec, rigs=(add_rig(spec, c.arm, c.end_effector),))
+        rig = add_rig(spec, c.arm, c.end_effector)
+        stiffen(spec, "*pad_*", timeconst=0.01, impedance=0.97)
+        return Layout(spec=spec, rigs=(rig,))
 
     def sample(self, rng: np.random.Generator, n: int) -> Scenes:
         """`cube` and `goal` positions on the table [m], `yaw` of the cube [rad]."""
@@ -112,7 +114,7 @@ class PickPlace(Task):
 
     def cloud(self, view: View, truth: Truth) -> Float[np.ndarray, "n point 3"]:
         """Points on the cube's faces."""
-        return place_points(_cube_points(self.config.half_size, self.points), truth["object"])
+        return place_points(box_points(np.full(3, self.config.half_size), self.points), truth["object"])
 
     def terms(self, truth: Truth) -> dict[str, Float[np.ndarray, " n"]]:
         """Reach, grasp, lift, carry to the mark, hold still."""
@@ -135,12 +137,3 @@ class PickPlace(Task):
         """On the mark and on the table."""
         away = np.linalg.norm(truth["object"][:, :2] - truth["goal"][:, :2], axis=1)
         return (away <= self.config.reached) & (truth["object"][:, 2] < self.config.half_size + 0.005)
-
-
-def _cube_points(half: float, n: int) -> Float[np.ndarray, "n 3"]:
-    """Points on the faces of a cube, face by face; always the same."""
-    rng = np.random.default_rng(0)
-    points = rng.uniform(-half, half, (n, 3))
-    face = np.arange(n) % 6
-    points[np.arange(n), face // 2] = np.where(face % 2, half, -half)
-    return points

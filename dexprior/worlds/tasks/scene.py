@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.errors import UnknownName
 from dexprior.geometry.rotations import quat_from_matrix, quat_rotate
 from dexprior.geometry.transforms import look_at
 from dexprior.types import Camera
@@ -14,7 +16,7 @@ from dexprior.types import Camera
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["CAMERAS", "SURFACE", "VISUAL", "camera", "place_points", "stage", "upright"]
+__all__ = ["CAMERAS", "SURFACE", "VISUAL", "box_points", "camera", "place_points", "stage", "stiffen", "upright"]
 
 Cone = Literal["pyramidal", "elliptic"]
 
@@ -30,7 +32,7 @@ VISUAL: dict[str, Any] = {"contype": 0, "conaffinity": 0, "group": 2, "mass": 0.
 """Only drawn."""
 
 
-def stage(name: str, *, timestep: float, cone: Cone = "pyramidal") -> mujoco.MjSpec:
+def stage(name: str, *, timestep: float, cone: Cone = "elliptic") -> mujoco.MjSpec:
     """An empty table with cameras, in radians, with shading that is cheap in software."""
     import mujoco
 
@@ -40,6 +42,7 @@ def stage(name: str, *, timestep: float, cone: Cone = "pyramidal") -> mujoco.MjS
     spec.option.timestep = timestep
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER  # see docs/decisions/0001
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC if cone == "elliptic" else mujoco.mjtCone.mjCONE_PYRAMIDAL
+    spec.option.impratio = 10.0  # stiffer friction: a held object creeps less
     spec.option.iterations = 30
     quality = spec.visual.quality
     quality.shadowsize, quality.offsamples, quality.numslices, quality.numstacks = 512, 0, 12, 8
@@ -55,6 +58,25 @@ def stage(name: str, *, timestep: float, cone: Cone = "pyramidal") -> mujoco.MjS
         R = look_at(np.array(eye), np.array(target))[:3, :3] @ np.diag([1.0, -1.0, -1.0])
         world.add_camera(name=label, pos=eye, fovy=fovy, quat=quat_from_matrix(R))
     return spec
+
+
+def stiffen(spec: mujoco.MjSpec, pattern: str, *, timeconst: float, impedance: float) -> None:
+    """Give geoms stiffer contacts: fingers hold a light object with less give, so that it creeps less.
+
+    Args:
+        pattern: glob over names of geoms.
+        timeconst: of `solref` [s]; at least two timesteps.
+        impedance: of `solimp` at first touch.
+
+    Raises:
+        UnknownName: no geom has such a name.
+    """
+    found = [geom for geom in spec.geoms if fnmatch.fnmatchcase(geom.name, pattern)]
+    if not found:
+        raise UnknownName("geom", pattern, [geom.name for geom in spec.geoms if geom.name])
+    for geom in found:
+        geom.solref = [timeconst, 1.0]
+        geom.solimp = [impedance, max(impedance, 0.995), 0.001, 0.5, 2.0]
 
 
 def camera(name: str, size: int) -> Camera:
@@ -76,3 +98,11 @@ def place_points(
 ) -> Float[np.ndarray, "n point 3"]:
     """Points of a body's frame at each pose."""
     return quat_rotate(pose[:, None, 3:], points[None]) + pose[:, None, :3]
+
+
+def box_points(half: Float[np.ndarray, " 3"], n: int) -> Float[np.ndarray, "n 3"]:
+    """Points on the faces of a box, face by face; always the same."""
+    points = np.random.default_rng(0).uniform(-1.0, 1.0, (n, 3)) * half
+    face = np.arange(n) % 6
+    points[np.arange(n), face // 2] = np.where(face % 2, 1.0, -1.0) * np.asarray(half)[face // 2]
+    return points

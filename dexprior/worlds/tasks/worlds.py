@@ -150,13 +150,16 @@ class TaskWorlds:
         self._models = list(self._models)
         for i, values in zip(ids, parameters):
             model = copy.copy(self.model)
-            self.family.apply(model, values)
+            self.task.configure(model, self.family.apply(model, values))
             self._models[i] = model
         self._batch.set_models(self._models)
         self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         for drive in self._drives:
             drive.reset(self.view, ids)
         self.task.place(self.view, ids, scenes)
+        if self.task.settle > 0:
+            self._batch.step(ids, nstep=round(self.task.settle / self.model.opt.timestep))
+            self.view.time[ids] = 0.0
         self._batch.forward(ids)
         for drive in self._drives:
             drive.tare(self.view, ids)
@@ -208,7 +211,7 @@ class TaskWorlds:
         self._models = []
         for values in parameters:
             model = copy.copy(self.model)
-            self.family.apply(model, values)
+            self.task.configure(model, self.family.apply(model, values))
             self._models.append(model)
         self._batch.set_models(self._models)
         self._batch.state[:] = snapshot["mujoco"]

@@ -1,0 +1,131 @@
+"""Scripted experts: they know the truth, and show that each task can be solved with the actions that policies have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.errors import UnknownName
+from dexprior.geometry.rotations import quat_rotate, yaw_of
+from dexprior.worlds.tasks.base import Truth
+from dexprior.worlds.tasks.worlds import MAX_TWIST, RigState, TaskWorlds
+
+__all__ = ["EXPERTS", "Expert", "run_expert"]
+
+Expert = Callable[[Truth, tuple[RigState, ...], float, "np.ndarray"], Float[np.ndarray, "n action"]]
+"""(truth, robots, seconds since reset, memory) -> action; `memory` (n, 4) starts at zero and is the expert's own."""
+
+
+def run_expert(worlds: TaskWorlds, expert: Expert) -> tuple[np.ndarray, Truth]:
+    """Let an expert act for an episode from where the worlds are.
+
+    Returns:
+        Whether each world was ever successful, and the truth at the end.
+    """
+    memory, done = np.zeros((worlds.n, 4)), np.zeros(worlds.n, dtype=bool)
+    for k in range(round(worlds.task.horizon / worlds.task.control_dt)):
+        truth = worlds.truth()
+        worlds.step(expert(truth, worlds.view.rigs, k * worlds.task.control_dt, memory))
+        done |= worlds.task.success(worlds.truth())
+    return done, worlds.truth()
+
+
+def expert_of(task: str) -> Expert:
+    """An expert by the task's name.
+
+    Raises:
+        UnknownName: the task has none.
+    """
+    if task not in EXPERTS:
+        raise UnknownName("expert", task, tuple(EXPERTS))
+    return EXPERTS[task]
+
+
+def _action(linear: np.ndarray, angular: np.ndarray, end: np.ndarray) -> Float[np.ndarray, "n 7"]:
+    twist = np.concatenate([linear, angular], axis=1) / MAX_TWIST
+    return np.concatenate([np.clip(twist, -1.0, 1.0), end[:, None]], axis=1)
+
+
+def pick_place(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) -> np.ndarray:
+    """Over the cube, down, close, up, across, down."""
+    cube, tool, goal, n = truth["object"][:, :3], truth["tool"], truth["goal"], len(memory)
+    turn = np.zeros((n, 3))
+    end = np.full(n, 1.0 if t < 1.0 else -1.0)
+    if t < 1.0:
+        high = np.array([0.0, 0.0, 0.08 if t < 0.5 else 0.0])
+        move = 5.0 * (cube + high - tool)
+        turn[:, 2] = 3.0 * _wrapped(yaw_of(truth["object"][:, 3:]) - yaw_of(rigs[0].tcp[:, 3:]), np.pi / 2)
+    elif t < 1.4:
+        move = np.zeros((n, 3))
+    elif t < 2.0:
+        move = np.tile([0.0, 0.0, 0.18], (n, 1))
+    else:
+        low = 5.0 * (0.02 - cube[:, 2]) if t > 3.1 else np.zeros(n)
+        move = np.column_stack([4.0 * (goal[:, :2] - cube[:, :2]), low])
+    return _action(move, turn, end)
+
+
+def peg(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) -> np.ndarray:
+    """Bring the peg's end over the hole, level it, and push gently, with a small search when it does not go in."""
+    n = len(memory)
+    error = truth["hole"][:, :2] - truth["end"][:, :2]
+    yaw = _wrapped(yaw_of(truth["hole"][:, 3:]) - yaw_of(truth["object"][:, 3:]), np.pi / 2)
+    turn = np.concatenate([2.0 * _level(truth["object"][:, 3:]), 3.0 * yaw[:, None]], axis=1)
+    ready = (np.linalg.norm(error, axis=1) < 0.0008) & (np.abs(yaw) < 0.01) & (truth["tilt"] < 0.015)
+    memory[:, 0] = np.where(ready | (truth["depth"] > 0.001), 1.0, memory[:, 0])
+    down = np.where(memory[:, 0] > 0, np.where(np.abs(truth["wrench"][:, 2]) > 12.0, 0.004, -0.025), 0.0)
+    # the end moves with the tool and turns about it
+    arm = truth["end"] - truth["tool"]
+    move = np.column_stack([5.0 * error, down]) - np.cross(turn, arm)
+    return _action(move, turn, np.full(n, -1.0))
+
+
+def nut_bolt(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) -> np.ndarray:
+    """Centre and level the nut, lower it onto the bolt, and turn; at the end of the wrist's range, regrip 120 deg back.
+
+    `memory` holds: whether it came down, whether it touched, the phase of the grip (0 turning, 1 opening, 2 turning
+    back, 3 closing) and when that phase began.
+    """
+    error = truth["bolt"][:, :2] - truth["object"][:, :2]
+    ready = (np.linalg.norm(error, axis=1) < 0.0005) & (truth["tilt"] < 0.02)
+    memory[:, 0] = np.where(ready, 1.0, memory[:, 0])
+    memory[:, 1] = np.where((truth["depth"] > -0.0005) & (memory[:, 0] > 0), 1.0, memory[:, 1])
+    wrist = rigs[0].q[:, -1]
+    phase, since = memory[:, 2].copy(), t - memory[:, 3]
+    over = np.select(
+        [phase == 0, phase == 1, phase == 2, phase == 3],
+        [wrist > 2.6, since > 0.2, wrist < 2.6 - 4 * np.pi / 3, since > 0.3],
+    )
+    memory[:, 3] = np.where(over, t, memory[:, 3])
+    memory[:, 2] = phase = np.where(over, (phase + 1) % 4, phase)
+    turning, back = (phase == 0) & (memory[:, 1] > 0), phase == 2
+    spin = np.where(turning, -2.0, np.where(back, 2.0, 0.0))
+    gripped = (phase == 0) | (phase == 3)
+    level = np.where(gripped[:, None], 2.0 * _level(truth["object"][:, 3:]), 0.0)
+    turn = np.concatenate([level, spin[:, None]], axis=1)
+    sink = np.where(turning, -0.0018, np.where((memory[:, 0] > 0) & (phase == 0), -0.03, 0.0))
+    arm = truth["object"][:, :3] - truth["tool"]
+    # a nut on the bolt is followed, one in the air is moved
+    free = gripped & (truth["depth"] < 0.001)
+    sideways = np.where(free[:, None], 4.0 * error, 4.0 * arm[:, :2])
+    sink = np.where(gripped, sink, 4.0 * arm[:, 2])
+    move = np.column_stack([sideways, sink]) - np.where(free[:, None], np.cross(turn, arm), 0.0)
+    return _action(move, turn, np.where(gripped, -1.0, 0.2))
+
+
+def _level(quat: np.ndarray) -> Float[np.ndarray, "n 2"]:
+    """Turn about x and y that brings a body's z axis upright [rad]."""
+    axis = quat_rotate(quat, np.broadcast_to([0.0, 0.0, 1.0], (len(quat), 3)))
+    axis = axis * np.where(axis[:, 2:] < 0, -1.0, 1.0)
+    return np.cross(axis, [0.0, 0.0, 1.0])[:, :2]
+
+
+def _wrapped(angle: np.ndarray, period: float) -> np.ndarray:
+    """The smallest equivalent turn of something with a rotational symmetry [rad]."""
+    return (angle + period / 2) % period - period / 2
+
+
+EXPERTS: dict[str, Expert] = {"nut_bolt": nut_bolt, "peg": peg, "pick_place": pick_place}
+"""By the task's name."""

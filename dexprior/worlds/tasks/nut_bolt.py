@@ -1,0 +1,208 @@
+"""A threaded nut on a bolt: aligned over it, brought into contact, and turned until the threads hold.
+
+The threads are helical meshes that collide by their signed distance (MuJoCo's octree), so that turning and advance are
+contact, not a screw joint. The nut starts in the gripper, off the bolt's axis and tilted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from dexprior.config import Ge, Gt, config
+from dexprior.families import Parameter, ParameterFamily
+from dexprior.geometry.rotations import quat_from_axis_angle, quat_multiply, quat_rotate
+from dexprior.worlds.rigs import add_rig, posture
+from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth, slip_speed, tolerance
+from dexprior.worlds.tasks.families import reality_of
+from dexprior.worlds.tasks.scene import place_points, stage, stiffen
+from dexprior.worlds.tasks.worlds import TOUCH_ON, View
+from dexprior.worlds.threads import ThreadConfig, bolt_mesh, nut_mesh
+
+__all__ = ["NutBolt", "NutBoltConfig"]
+
+_OVER = (0.50, 0.0)  # [m] where the nut starts
+_FLATS = np.array([np.cos(np.pi / 4), 0.0, 0.0, np.sin(np.pi / 4)])  # turns a flat of the hexagon to the pads
+_THREAD_BIT = 4  # threads collide with threads only; fingers and table see the nut's hexagon
+
+
+@config
+class NutBoltConfig:
+    """Sizes and limits."""
+
+    arm: str = "arm7"
+    """Name of the arm."""
+    thread: ThreadConfig = ThreadConfig()
+    """Of nut and bolt."""
+    mass: Annotated[float, Gt(0)] = 0.05
+    """Of the nut [kg]."""
+    turns: Annotated[float, Gt(0)] = 0.5
+    """Turns that must be engaged."""
+    offset: Annotated[float, Ge(0)] = 0.006
+    """Largest sideways error at the start [m]."""
+    tilt: Annotated[float, Ge(0)] = 0.10
+    """Standard deviation of the nut's tilt at the start [rad]."""
+    turned_back: float = 2.6
+    """By which the gripper is turned at the start, so that the last joint has most of a turn ahead [rad]."""
+    octree_depth: Annotated[int, Ge(4)] = 6
+    """Of the signed distance fields; each level costs four times the compile time."""
+    timestep: Annotated[float, Gt(0)] = 0.001
+    """Simulation step [s]; threads need one this short."""
+
+
+_TRAINING = ParameterFamily(
+    "nut_bolt-training",
+    (
+        Parameter(name="thread_friction", unit="1", low=0.05, high=0.2, target="geom/*_thread/friction/0"),
+        Parameter(name="thread_timeconst", unit="s", low=0.004, high=0.01, target="geom/*_thread/solref/0"),
+        Parameter(name="pad_friction", unit="1", low=0.7, high=1.2, target="geom/*pad_*/friction/0"),
+        Parameter(name="pad_timeconst", unit="s", low=0.003, high=0.008, target="geom/*pad_*/solref/0"),
+        Parameter(
+            name="nut_mass", unit="1", low=0.8, high=1.25, target="body/nut/mass", operation="scale",
+            distribution="log_uniform",
+        ),
+        Parameter(name="wrench_noise", unit="N", low=0.0, high=0.3, target="world/-/wrench_noise"),
+        Parameter(name="cloud_noise", unit="m", low=0.0005, high=0.002, target="world/-/cloud_noise"),
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NutBolt(Task):
+    """See the module."""
+
+    config: NutBoltConfig = field(default_factory=NutBoltConfig)
+
+    name: ClassVar[str] = "nut_bolt"
+    horizon: ClassVar[float] = 10.0
+    settle: ClassVar[float] = 0.1
+    family: ClassVar[ParameterFamily] = _TRAINING
+    reality: ClassVar[ParameterFamily] = reality_of(
+        _TRAINING, thread_friction=0.3, thread_timeconst=0.003, pad_friction=0.5, pad_timeconst=0.015,
+        nut_mass=1.3, wrench_noise=0.5, cloud_noise=0.003,
+    )  # fmt: skip
+    weights: ClassVar[dict[str, float]] = {"hold": 0.1, "align": 0.2, "level": 0.1, "engage": 0.5, "still": 0.1}
+
+    def layout(self) -> Layout:
+        """Bolt, nut, and the robot with its last joint turned back, so that it has most of a turn ahead."""
+        import mujoco
+
+        c, t = self.config, self.config.thread
+        spec = stage(self.name, timestep=c.timestep)
+        spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+        spec.option.sdf_iterations, spec.option.sdf_initpoints = 8, 24
+        for name, (vertices, faces) in (("bolt", bolt_mesh(t)), ("nut", nut_mesh(t))):
+            mesh = spec.add_mesh(name=name, uservert=vertices.ravel(), userface=faces.ravel())
+            mesh.needsdf, mesh.octree_maxdepth = True, c.octree_depth
+            mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_EXACT
+        thread: dict[str, Any] = {
+            "type": mujoco.mjtGeom.mjGEOM_SDF, "condim": 3, "friction": [0.1, 0.005, 0.0001], "solref": [.003, 1.0], "solimp": [0.98, 0.998, 0.0005, 0.5, 2.0],
+        }  # fmt: skip
+        bolt = spec.worldbody.add_body(name="bolt", mocap=True, pos=[0.5, 0.05, 0.0])
+        bolt.add_geom(
+            name="bolt_thread", meshname="bolt", contype=_THREAD_BIT | 1, conaffinity=_THREAD_BIT,
+            rgba=[0.45, 0.5, 0.58, 1], **thread,
+        )  # fmt: skip
+        nut = spec.worldbody.add_body(name="nut", pos=[0.5, 0.05, 0.1])
+        nut.add_freejoint(name="nut")
+        nut.add_geom(
+            name="nut_thread", meshname="nut", contype=_THREAD_BIT, conaffinity=_THREAD_BIT, mass=c.mass,
+            rgba=[0.9, 0.55, 0.2, 1], **thread,
+        )  # fmt: skip
+        half = t.across_flats / 2
+        for k in range(3):  # three boxes make a hexagon
+            angle = k * np.pi / 3
+            nut.add_geom(
+                name=f"nut_flat{k}", type=mujoco.mjtGeom.mjGEOM_BOX, size=[half, half / np.sqrt(3), t.nut_height / 2],
+                quat=[np.cos(angle / 2), 0, 0, np.sin(angle / 2)], mass=0.0, condim=4, friction=[0.6, 0.01, 0.0001],
+                rgba=[0, 0, 0, 0], contype=1, conaffinity=2,  # fingers and table, not the bolt
+            )  # fmt: skip
+        home = posture(c.arm, "parallel", (*_OVER, self._start_height), c.turned_back)
+        rig = add_rig(spec, c.arm, "parallel", home=home)
+        stiffen(spec, "*pad_*", timeconst=0.004, impedance=0.97)
+        return Layout(spec=spec, rigs=(rig,))
+
+    @property
+    def _start_height(self) -> float:
+        """Of the nut's centre: its lower face 12 mm above the bolt's tip [m]."""
+        return self.config.thread.bolt_length + self.config.thread.nut_height / 2 + 0.012
+
+    def sample(self, rng: np.random.Generator, n: int) -> Scenes:
+        """`bolt` (n, 3) [m], `phase` (n,) by which it is turned [rad], `tilt` (n, 3) of the nut [rad]."""
+        c = self.config
+        radius, angle = c.offset * np.sqrt(rng.random(n)), rng.uniform(-np.pi, np.pi, n)
+        bolt = np.column_stack([_OVER[0] + radius * np.cos(angle), _OVER[1] + radius * np.sin(angle), np.zeros(n)])
+        tilt = np.column_stack([rng.normal(0.0, c.tilt, n), np.zeros(n), np.zeros(n)])  # about the pads' axis
+        return {"bolt": bolt, "phase": rng.uniform(-np.pi, np.pi, n), "tilt": tilt}
+
+    def place(self, view: View, ids: np.ndarray, scenes: Scenes) -> None:
+        """The bolt, and the nut between closed pads."""
+        mocap, phase = view.model.body("bolt").mocapid[0], scenes["phase"]
+        zero = np.zeros_like(phase)
+        view.field("mocap_pos")[ids, mocap] = scenes["bolt"]
+        view.field("mocap_quat")[ids, mocap] = np.column_stack([np.cos(phase / 2), zero, zero, np.sin(phase / 2)])
+        yaw = self.config.turned_back  # the pads close on two flats
+        aligned = np.array([np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)])
+        # the pads close along the tool's y axis; the nut may lean about it
+        about = quat_rotate(aligned, np.array([0.0, 1.0, 0.0]))
+        lean = quat_from_axis_angle(scenes["tilt"][:, :1] * about)
+        quat = quat_multiply(quat_multiply(lean, np.broadcast_to(aligned, (len(ids), 4))), _FLATS)
+        centre = np.array([*_OVER, self._start_height])
+        view.pose("nut")[ids] = np.column_stack([np.broadcast_to(centre, (len(ids), 3)), quat])
+        half = self.config.thread.across_flats / 2
+        for side in ("left", "right"):
+            view.qpos[ids, view.qpos_address(f"robot/pad_{side}")] = half
+            view.ctrl[ids, view.model.actuator(f"robot/pad_{side}").id] = 0.0
+
+    def measure(self, view: View) -> Truth:
+        """Also `bolt` (n, 7), `offset` from its axis [m], `tilt` [rad], `depth` of the nut's lower face below the
+        bolt's tip [m], `turns` engaged, `crossed` (engaged askew) and `wrench` (n, 6)."""
+        t, rig = self.config.thread, view.rigs[0]
+        pose, velocity = view.pose("nut").copy(), view.velocity("nut")
+        mocap = view.model.body("bolt").mocapid[0]
+        bolt = np.concatenate([view.field("mocap_pos")[:, mocap], view.field("mocap_quat")[:, mocap]], axis=1)
+        held = (rig.touch > TOUCH_ON).sum(axis=1) >= 2
+        axis = quat_rotate(pose[:, 3:], np.broadcast_to([0.0, 0.0, 1.0], (len(pose), 3)))
+        offset = np.linalg.norm(pose[:, :2] - bolt[:, :2], axis=1)
+        tilt = np.arccos(np.clip(axis[:, 2], -1.0, 1.0))
+        depth = bolt[:, 2] + t.bolt_length - (pose[:, 2] - t.nut_height / 2)
+        inside = (offset < t.clearance + t.depth) & (depth > 0.0)
+        # the first crest of the chamfers meets about one thread depth below the tip
+        turns = np.where(inside & (tilt < 0.08), np.maximum(depth - t.depth, 0.0) / t.pitch, 0.0)
+        slip = slip_speed(point=pose[:, :3], velocity=velocity[:, :3], tool=rig.tcp[:, :3], twist=rig.twist, held=held)
+        return {
+            "object": pose, "held": held, "slip": slip, "bolt": bolt, "offset": offset, "tilt": tilt, "depth": depth,
+            "turns": turns, "crossed": inside & (depth > t.depth) & (tilt > 0.08), "wrench": rig.wrench,
+            "tool": rig.tcp[:, :3],
+        }  # fmt: skip
+
+    def cloud(self, view: View, truth: Truth) -> Float[np.ndarray, "n point 3"]:
+        """Vertices of the nut, then of the bolt, evenly picked."""
+        nut, bolt = (mesh(self.config.thread)[0] for mesh in (nut_mesh, bolt_mesh))
+        few = self.points // 2
+        parts = ((nut, truth["object"]), (bolt, truth["bolt"]))
+        picked = [place_points(v[np.linspace(0, len(v) - 1, few).astype(int)], pose) for v, pose in parts]
+        return np.concatenate(picked, axis=1)
+
+    def terms(self, truth: Truth) -> dict[str, Float[np.ndarray, " n"]]:
+        """Hold, align over the bolt, keep level, engage, hold still."""
+        held = truth["held"].astype(np.float64)
+        engaged = np.clip(truth["turns"] / self.config.turns, 0.0, 1.0)
+        return {
+            "hold": held,
+            "align": tolerance(truth["offset"], bounds=(0.0, 0.0005), margin=0.008),
+            "level": tolerance(truth["tilt"], bounds=(0.0, 0.02), margin=0.2),
+            "engage": engaged,
+            "still": tolerance(truth["slip"], bounds=(0.0, 0.002), margin=0.02) * held,
+        }
+
+    def success(self, truth: Truth) -> Bool[np.ndarray, " n"]:
+        """Enough turns are engaged."""
+        return truth["turns"] >= self.config.turns
+
+    def failure(self, truth: Truth) -> Bool[np.ndarray, " n"]:
+        """The nut lies on the table."""
+        return truth["object"][:, 2] < self.config.thread.nut_height
