@@ -41,8 +41,8 @@ class ChainKinematics:
             body = int(model.body_parentid[body])
         kinds = {int(mujoco.mjtJoint.mjJNT_HINGE): True, int(mujoco.mjtJoint.mjJNT_SLIDE): False}
         found: list[str] = []
-        # one element a joint: (offset and rotation since the last joint, axis, hinge or slide)
-        self._elements: list[tuple[np.ndarray, np.ndarray, np.ndarray, bool]] = []
+        # one element a joint: offset and rotation since the last joint, to a frame whose z axis is the joint's
+        self._elements: list[tuple[np.ndarray, np.ndarray, bool]] = []
         offset, rotation = np.zeros(3), np.eye(3)
         for body in reversed(bodies):
             offset = offset + rotation @ model.body_pos[body]
@@ -52,9 +52,9 @@ class ChainKinematics:
                 if kind not in kinds:
                     raise BadInput(f"chain to site {site!r}: joint {name!r} is neither a hinge nor a slide")
                 found.append(name)
-                anchor = model.jnt_pos[j]
-                self._elements.append((offset + rotation @ anchor, rotation, model.jnt_axis[j].copy(), kinds[kind]))
-                offset, rotation = -anchor, np.eye(3)
+                anchor, to_axis = model.jnt_pos[j], _frame_along(model.jnt_axis[j])
+                self._elements.append((offset + rotation @ anchor, rotation @ to_axis, kinds[kind]))
+                offset, rotation = -to_axis.T @ anchor, to_axis.T
         if found != list(joints):
             raise BadInput(f"chain to site {site!r} has joints {found}, not {list(joints)}")
         self._tip = offset + rotation @ tip.pos, rotation @ matrix_from_quat(tip.quat)
@@ -68,29 +68,36 @@ class ChainKinematics:
         """
         q = np.asarray(q, dtype=np.float64)
         n, m = len(q), len(self._elements)
-        R = np.broadcast_to(np.eye(3), (n, 3, 3))
-        p = np.zeros((n, 3))
-        axes, origins = np.empty((n, m, 3)), np.empty((n, m, 3))
-        for k, (offset, rotation, axis, hinge) in enumerate(self._elements):
+        R, p = np.eye(3), np.zeros(3)
+        cosine, sine = np.cos(q)[:, :, None], np.sin(q)[:, :, None]
+        axes, origins = np.empty((m, n, 3)), np.empty((m, n, 3))
+        for k, (offset, rotation, hinge) in enumerate(self._elements):
             p = p + R @ offset
             R = R @ rotation
-            axes[:, k], origins[:, k] = R @ axis, p
+            axes[k], origins[k] = R[..., 2], p
             if hinge:
-                R = R @ _rotations(axis, q[:, k])
+                x, y, c, s = R[..., 0], R[..., 1], cosine[:, k], sine[:, k]
+                R = np.stack([c * x + s * y, c * y - s * x, np.broadcast_to(R[..., 2], (n, 3))], axis=-1)
             else:
-                p = p + axes[:, k] * q[:, k, None]
+                p = p + axes[k] * q[:, k, None]
         offset, rotation = self._tip
-        p = p + R @ offset
-        R = R @ rotation
-        hinges = np.array([hinge for *_, hinge in self._elements])[:, None]
-        linear = np.where(hinges, np.cross(axes, p[:, None] - origins), axes)
-        angular = np.where(hinges, axes, 0.0)
-        return p, R, np.concatenate([linear, angular], axis=-1).transpose(0, 2, 1)
+        p = np.broadcast_to(p + R @ offset, (n, 3))
+        R = np.broadcast_to(R @ rotation, (n, 3, 3))
+        a, r = axes, p - origins
+        J = np.empty((n, 6, m))
+        J[:, 0] = (a[..., 1] * r[..., 2] - a[..., 2] * r[..., 1]).T
+        J[:, 1] = (a[..., 2] * r[..., 0] - a[..., 0] * r[..., 2]).T
+        J[:, 2] = (a[..., 0] * r[..., 1] - a[..., 1] * r[..., 0]).T
+        J[:, 3:] = axes.transpose(1, 2, 0)
+        for k, (_, _, hinge) in enumerate(self._elements):
+            if not hinge:
+                J[:, :3, k], J[:, 3:, k] = axes[k], 0.0
+        return p, R, J
 
 
-def _rotations(axis: Float[np.ndarray, " 3"], angle: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n 3 3"]:
-    """Rodrigues' formula for one axis and many angles."""
-    x, y, z = axis
-    K = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    s, c = np.sin(angle)[:, None, None], np.cos(angle)[:, None, None]
-    return np.eye(3) + s * K + (1.0 - c) * (K @ K)
+def _frame_along(axis: Float[np.ndarray, " 3"]) -> Float[np.ndarray, "3 3"]:
+    """A rotation whose third column is a unit vector."""
+    z = axis / np.linalg.norm(axis)
+    x = np.cross(np.eye(3)[int(np.argmin(np.abs(z)))], z)
+    x /= np.linalg.norm(x)
+    return np.stack([x, np.cross(z, x), z], axis=1)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from dexprior.data.clouds import local_clouds, place
 from dexprior.envs.base import Reading, Truth
+from dexprior.envs.noise import normals
 from dexprior.envs.panel import Instance
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
@@ -111,7 +112,7 @@ class SimBackend:
         state = self.worlds.state()
         wrench_noise, cloud_noise = self._noise
         points = len(self._nut_cloud) + len(self._bolt_cloud)
-        drawn = _normals(self._seeds, self._steps, 6 + 2 + points * 3)
+        drawn = normals(self._seeds, self._steps, 6 + 2 + points * 3)
         bolt = np.concatenate([state.bolt, np.tile([1.0, 0.0, 0.0, 0.0], (self.n, 1))], axis=1)
         cloud = np.concatenate([place(self._nut_cloud, state.nut), place(self._bolt_cloud, bolt)], axis=1)[..., :3]
         scale = np.array([1.0, 1.0, 1.0, 0.05, 0.05, 0.05])  # torque noise is smaller by a lever arm of 5 cm
@@ -126,29 +127,3 @@ class SimBackend:
             cloud=cloud + cloud_noise[:, None, None] * drawn[:, 8:].reshape(self.n, points, 3),
             truth=Truth(nut=state.nut, bolt=state.bolt, slip=state.slip, held=state.held),
         )
-
-
-def _normals(seeds: np.ndarray, step: int, size: int) -> Float[np.ndarray, "n size"]:
-    """Standard normal numbers that depend on each seed and the step alone (counter-based, vectorised).
-
-    SplitMix64 (Steele et al. 2014) over a counter that starts at a mixed seed and step, so that neighbouring seeds give
-    unrelated streams; then Box-Muller.
-    """
-    half = (size + 1) // 2
-    with np.errstate(over="ignore"):
-        base = _mixed(_mixed(seeds.astype(np.uint64) + _GOLDEN) + np.uint64(step) * _GOLDEN)
-        z = _mixed(base[:, None] + np.arange(1, 2 * half + 1, dtype=np.uint64) * _GOLDEN)
-    u = ((z >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
-    radius = np.sqrt(-2.0 * np.log(u[:, :half]))
-    angle = 2.0 * np.pi * u[:, half:]
-    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :size]
-
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-
-
-def _mixed(z: np.ndarray) -> np.ndarray:
-    """SplitMix64's finaliser: every bit of the output depends on every bit of the input."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))

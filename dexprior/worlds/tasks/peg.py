@@ -166,8 +166,8 @@ class Peg(Task):
             view.ctrl[ids, view.model.actuator(f"robot/pad_{side}").id] = 0.0
 
     def measure(self, view: View) -> Truth:
-        """Also `hole` (n, 7), `offset` of the peg's end from the axis [m], `tilt` [rad], `depth` of its end below the
-        rim [m], `approach` (n,) the tilt at which it entered, NaN before, `jammed` and `wrench` (n, 6)."""
+        """Also `hole` (n, 7), `end` of the peg (n, 3), its `offset` from the axis [m], `depth` below the rim [m], `tilt`
+        of the peg [rad] (until it enters: the approach angle), `jammed` and `wrench` (n, 6)."""
         c, rig = self.config, view.rigs[0]
         pose, velocity = view.pose("peg").copy(), view.velocity("peg")
         mocap = view.model.body("hole").mocapid[0]
@@ -184,8 +184,7 @@ class Peg(Task):
         partly = inside & (depth > c.chamfer) & (depth < c.success_depth)
         return {
             "object": pose, "held": held, "slip": slip, "hole": hole, "offset": offset, "tilt": tilt,
-            "depth": np.where(inside, depth, 0.0), "approach": np.where(inside & (depth < c.chamfer), tilt, np.nan),
-            "jammed": partly & (push > 15.0) & (np.abs(velocity[:, 2]) < 0.002), "wrench": rig.wrench,
+            "depth": np.where(inside, depth, 0.0), "jammed": partly & (push > 15.0) & (np.abs(velocity[:, 2]) < 0.002), "wrench": rig.wrench,
             "tool": rig.tcp[:, :3], "end": end,
         }  # fmt: skip
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from dexprior.errors import UnknownName
-from dexprior.geometry.rotations import quat_from_matrix, quat_rotate
+from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
 from dexprior.geometry.transforms import look_at
 from dexprior.types import Camera
 
@@ -97,12 +98,19 @@ def place_points(
     points: Float[np.ndarray, "point 3"], pose: Float[np.ndarray, "n 7"]
 ) -> Float[np.ndarray, "n point 3"]:
     """Points of a body's frame at each pose."""
-    return quat_rotate(pose[:, None, 3:], points[None]) + pose[:, None, :3]
+    return points @ matrix_from_quat(pose[:, 3:]).transpose(0, 2, 1) + pose[:, None, :3]
 
 
 def box_points(half: Float[np.ndarray, " 3"], n: int) -> Float[np.ndarray, "n 3"]:
     """Points on the faces of a box, face by face; always the same."""
+    return _box_points(*(float(h) for h in half), n)
+
+
+@functools.lru_cache(maxsize=16)
+def _box_points(x: float, y: float, z: float, n: int) -> Float[np.ndarray, "n 3"]:
+    half = np.array([x, y, z])
     points = np.random.default_rng(0).uniform(-1.0, 1.0, (n, 3)) * half
     face = np.arange(n) % 6
-    points[np.arange(n), face // 2] = np.where(face % 2, 1.0, -1.0) * np.asarray(half)[face // 2]
+    points[np.arange(n), face // 2] = np.where(face % 2, 1.0, -1.0) * half[face // 2]
+    points.setflags(write=False)
     return points

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
@@ -17,6 +16,7 @@ from dexprior.worlds.controller import CartesianVelocityController
 from dexprior.worlds.kinematics import ChainKinematics
 from dexprior.worlds.rigs import Rig
 from dexprior.worlds.tasks.base import Scenes, Task, Truth
+from dexprior.worlds.tasks.models import ParametersOfWorlds
 
 if TYPE_CHECKING:
     import mujoco
@@ -124,8 +124,8 @@ class TaskWorlds:
         layout = task.layout()
         self.rigs = layout.rigs
         self.model = layout.spec.compile()
-        self._models = [self.model] * n
         self._batch = mujoco.batch.Batch(self.model, n, threads)
+        self._parameters = ParametersOfWorlds(self._batch, self.model, self.family, task.configure)
         self.view = View(self._batch, self.model, self.rigs)
         self._substeps = round(task.control_dt / self.model.opt.timestep)
         if not np.isclose(self._substeps * self.model.opt.timestep, task.control_dt):
@@ -147,12 +147,8 @@ class TaskWorlds:
         import mujoco
 
         ids = np.asarray(ids)
-        self._models = list(self._models)
         for i, values in zip(ids, parameters):
-            model = copy.copy(self.model)
-            self.task.configure(model, self.family.apply(model, values))
-            self._models[i] = model
-        self._batch.set_models(self._models)
+            self._parameters.write(int(i), values)
         self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         for drive in self._drives:
             drive.reset(self.view, ids)
@@ -208,12 +204,8 @@ class TaskWorlds:
 
     def restore(self, snapshot: Mapping[str, np.ndarray], parameters: Sequence[Mapping[str, float]]) -> None:
         """Inverse of `snapshot`, for worlds of the same parameters; sensors are computed anew."""
-        self._models = []
-        for values in parameters:
-            model = copy.copy(self.model)
-            self.task.configure(model, self.family.apply(model, values))
-            self._models.append(model)
-        self._batch.set_models(self._models)
+        for i, values in enumerate(parameters):
+            self._parameters.write(i, values)
         self._batch.state[:] = snapshot["mujoco"]
         for k, drive in enumerate(self._drives):
             drive.controller.target[:] = snapshot[f"{k}/target"]
@@ -223,7 +215,7 @@ class TaskWorlds:
         """A copy of one world, for rendering or for MuJoCo's own functions."""
         import mujoco
 
-        model = self._models[world]
+        model = self._batch.get_model(world)
         data = self._batch.get_data(world)
         mujoco.mj_forward(model, data)
         return model, data

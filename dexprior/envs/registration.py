@@ -1,0 +1,26 @@
+"""Names of the environments in Gymnasium's registry; loads nothing else."""
+
+from __future__ import annotations
+
+__all__ = ["ENVIRONMENTS", "register"]
+
+ENVIRONMENTS = {
+    "dexprior/PickPlace-v0": "pick_place",
+    "dexprior/Peg-v0": "peg",
+    "dexprior/NutBolt-v0": "nut_bolt",
+}
+"""Name in the registry -> task."""
+
+
+def register() -> None:
+    """Register every task; Gymnasium calls it when it is imported, through its entry point for plugins."""
+    import gymnasium
+
+    for name, task in ENVIRONMENTS.items():
+        if name not in gymnasium.registry:
+            gymnasium.register(
+                name,
+                entry_point="dexprior.envs.tasks:make_env",
+                vector_entry_point="dexprior.envs.tasks:make_vec_env",
+                kwargs={"task": task},
+            )

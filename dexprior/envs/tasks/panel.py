@@ -1,0 +1,141 @@
+"""Panels of task instances: fixed lists, so that two worlds or two policies are compared on the same ones."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from dexprior.artifacts import write_json
+from dexprior.errors import BadInput
+from dexprior.families import ParameterFamily
+from dexprior.worlds.tasks import Task
+
+__all__ = ["TaskPanel"]
+
+Purpose = Literal["training", "evaluation"]
+
+
+@dataclass(frozen=True, eq=False)
+class TaskPanel:
+    """Instances of one task under one family of parameters."""
+
+    name: str
+    task: str
+    family: ParameterFamily
+    scenes: Mapping[str, Float[np.ndarray, "instance ..."]]
+    """Where things are, as `Task.sample` gives it."""
+    parameters: Float[np.ndarray, "instance parameter"]
+    """Values of the family, in the order of its names."""
+    seeds: Int[np.ndarray, " instance"]
+    """Of each instance's sensor noise and events."""
+
+    def __post_init__(self) -> None:
+        sizes = {name: len(value) for name, value in self.scenes.items()} | {"parameters": len(self.parameters)}
+        for name, size in sizes.items():
+            if size != len(self.seeds):
+                raise BadInput(f"panel {self.name!r}: {len(self.seeds)} seeds but {size} rows of {name!r}")
+        if not len(self.seeds):
+            raise BadInput(f"panel {self.name!r} holds no instance")
+
+    def __len__(self) -> int:
+        return len(self.seeds)
+
+    @classmethod
+    def sample(
+        cls,
+        name: str,
+        task: Task,
+        n: int,
+        *,
+        seed: int,
+        family: ParameterFamily | None = None,
+        purpose: Purpose = "evaluation",
+    ) -> TaskPanel:
+        """Draw scenes and parameters.
+
+        Scenes depend on seed and purpose only: panels of two families with one seed show the same scenes, and no seed
+        makes a training panel equal an evaluation panel.
+
+        Args:
+            name: of the panel.
+            task: whose instances are drawn.
+            n: how many; at least one.
+            seed: of everything.
+            family: of the parameters; the task's training family by default.
+            purpose: which of two streams of random numbers.
+
+        Raises:
+            BadInput: no instance.
+        """
+        if n < 1:
+            raise BadInput(f"panel {name!r}: {n} instances; at least one is needed")
+        family = task.family if family is None else family
+        lane = [seed, 1] if purpose == "training" else [seed]
+        return cls(
+            name,
+            task.name,
+            family,
+            task.sample(np.random.default_rng([*lane, 0]), n),
+            family.sample(np.random.default_rng([*lane, 1]), n),
+            np.random.default_rng([*lane, 2]).integers(2**31, size=n),
+        )
+
+    @property
+    def hash(self) -> str:
+        """Twelve hex digits of the scenes and seeds: two worlds' panels with equal hashes pose the same tasks."""
+        digest = hashlib.sha256(self.task.encode())
+        for name in sorted(self.scenes):
+            digest.update(name.encode() + np.ascontiguousarray(self.scenes[name], dtype=np.float64).tobytes())
+        digest.update(np.ascontiguousarray(self.seeds, dtype=np.int64).tobytes())
+        return digest.hexdigest()[:12]
+
+    def take(self, ids: Any) -> TaskPanel:
+        """Some of its instances, in the given order.
+
+        Raises:
+            BadInput: an index outside the panel.
+        """
+        ids = np.atleast_1d(np.asarray(ids, dtype=int))
+        if len(ids) and not (ids.min() >= 0 and ids.max() < len(self)):
+            raise BadInput(f"panel {self.name!r}: instances {ids.min()}..{ids.max()} of 0..{len(self) - 1}")
+        scenes = {name: value[ids] for name, value in self.scenes.items()}
+        return TaskPanel(self.name, self.task, self.family, scenes, self.parameters[ids], self.seeds[ids])
+
+    def save(self, path: str | Path) -> Path:
+        """Write as JSON."""
+        scenes = {name: np.asarray(value).tolist() for name, value in self.scenes.items()}
+        plain = {
+            "name": self.name, "task": self.task, "family": self.family.to_json(), "scenes": scenes,
+            "parameters": self.parameters.tolist(), "seeds": self.seeds.tolist(), "hash": self.hash,
+        }  # fmt: skip
+        return write_json(path, plain)
+
+    @classmethod
+    def load(cls, path: str | Path) -> TaskPanel:
+        """Inverse of `save`.
+
+        Raises:
+            BadInput: unreadable, a missing key, or a stored hash that does not fit the instances.
+        """
+        try:
+            plain = json.loads(Path(path).read_text())
+            panel = cls(
+                plain["name"],
+                plain["task"],
+                ParameterFamily.from_json(plain["family"]),
+                {name: np.array(value, dtype=np.float64) for name, value in plain["scenes"].items()},
+                np.array(plain["parameters"], dtype=np.float64),
+                np.array(plain["seeds"], dtype=np.int64),
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BadInput(f"{path} is not a panel of a task: {error!r}") from None
+        if plain.get("hash", panel.hash) != panel.hash:
+            raise BadInput(f"{path}: stored hash {plain['hash']} but its instances hash to {panel.hash}")
+        return panel

@@ -1,0 +1,260 @@
+"""Gymnasium environments over the task suite: `TaskVectorEnv` for many worlds, `TaskEnv` for one."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, SupportsFloat, get_args
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+
+from dexprior.envs.noise import fast_normals, normals
+from dexprior.envs.tasks.panel import TaskPanel
+from dexprior.errors import BadInput, UnknownName
+from dexprior.families import ParameterFamily
+from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
+from dexprior.worlds.render import FrameRenderer
+from dexprior.worlds.tasks import ArmAction, Task, TaskWorlds, Truth, make_task
+
+__all__ = ["Reward", "TaskEnv", "TaskVectorEnv", "make_env", "make_vec_env"]
+
+Reward = Literal["dense", "sparse"]
+_LEVER = np.array([1.0, 1.0, 1.0, 0.05, 0.05, 0.05])  # torque noise is smaller by a lever arm of 5 cm
+
+
+class TaskVectorEnv(gymnasium.vector.VectorEnv):
+    """n worlds of a task, each with an instance of its own; an episode lasts the task's horizon.
+
+    Observations (float32): `proprio` (arm positions, velocities, tool pose as position and two rows of its rotation,
+    end effector; robot by robot), `wrench`, `touch`, `cloud` (object points with noise), `time`; `object`, the true
+    pose, only with `tracker`. `info` holds the reward `terms`, `success`, `privileged` for a critic, and the `truth`.
+    An episode ends early (`terminated`) when the task says that it is lost.
+
+    Args:
+        task: what is done.
+        num_envs: worlds.
+        family: of the parameters; the task's training family by default.
+        panel: of instances; without one, each reset draws new ones.
+        reward: the weighted terms, or the verdict.
+        arm_action: twists or joint speeds.
+        tracker: whether policies may see the object's pose.
+        threads: of MuJoCo's pool; 0 takes all cores. Results do not depend on it.
+        autoreset: a world whose episode is over restarts with the next step (Gymnasium's default); otherwise it is
+            the caller who resets all.
+
+    Raises:
+        BadInput: a panel of another task.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        num_envs: int,
+        *,
+        family: ParameterFamily | None = None,
+        panel: TaskPanel | None = None,
+        reward: Reward = "dense",
+        arm_action: ArmAction = "cartesian",
+        tracker: bool = False,
+        threads: int = 0,
+        autoreset: bool = True,
+    ) -> None:
+        if panel is not None and panel.task != task.name:
+            raise BadInput(f"panel {panel.name!r} is of task {panel.task!r}, not {task.name!r}")
+        if reward not in get_args(Reward):
+            raise UnknownName("reward", reward, get_args(Reward))
+        self.task, self.num_envs, self.reward, self.tracker, self.panel = task, num_envs, reward, tracker, panel
+        self.family = panel.family if panel is not None else (task.family if family is None else family)
+        self.worlds = TaskWorlds(task, num_envs, arm_action=arm_action, family=self.family, threads=threads)
+        self.metadata = {
+            "autoreset_mode": AutoresetMode.NEXT_STEP if autoreset else AutoresetMode.DISABLED,
+            "render_modes": ["rgb_array"],
+        }
+        self._horizon = round(task.horizon / task.control_dt)
+        self._steps = np.zeros(num_envs, dtype=int)
+        self._over = np.zeros(num_envs, dtype=bool)
+        self._seeds = np.zeros(num_envs, dtype=np.int64)
+        self._noise = np.zeros((num_envs, 2))
+        self._next = 0
+        self._parameters: list[dict[str, float]] = [{} for _ in range(num_envs)]
+        self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.worlds.action_size,), np.float32)
+        self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
+        # shapes come from one reset, which is undone by the first real one
+        self._begin(np.arange(num_envs), self._draw(np.random.default_rng(0), num_envs))
+        shown, _ = self._read()
+        self.single_observation_space = gymnasium.spaces.Dict(
+            {name: gymnasium.spaces.Box(-np.inf, np.inf, v.shape[1:], np.float32) for name, v in shown.items()}
+        )
+        self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Start an episode in every world.
+
+        Args:
+            seed: of the instances drawn from now on, without a panel; with one it picks instances at random.
+            options: `instances`, indices into the panel; by default its first ones, and then the next.
+
+        Raises:
+            BadInput: `instances` without a panel, or not one a world.
+        """
+        super().reset(seed=seed if isinstance(seed, int) else next((s for s in seed or [] if s is not None), None))
+        chosen = (options or {}).get("instances")
+        if chosen is not None:
+            if self.panel is None or len(chosen) != self.num_envs:
+                raise BadInput(f"options['instances'] = {chosen}: needs a panel and {self.num_envs} indices")
+            panel = self.panel.take(chosen)
+        elif self.panel is not None and seed is not None:
+            panel = self.panel.take(self.np_random.integers(len(self.panel), size=self.num_envs))
+        else:
+            if seed is not None or self.panel is not None:
+                self._next = 0
+            panel = self._instances(self.num_envs)
+        self._begin(np.arange(self.num_envs), panel)
+        return self._read()
+
+    def step(
+        self, actions: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
+        """Send one action to each world.
+
+        A world whose episode was over before this call restarts instead: its reward is 0 and its action is not used.
+        """
+        restart = np.flatnonzero(self._over) if self.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP else []
+        self.worlds.step(actions)
+        self._steps += 1
+        if len(restart):
+            self._begin(restart, self._instances(len(restart)))
+        observation, info = self._read()
+        reward = info["terms"]["total" if self.reward == "dense" else "sparse"].copy()
+        terminated = self.task.failure(info["truth"])
+        truncated = self._steps >= self._horizon
+        if len(restart):
+            reward[restart], terminated[restart], truncated[restart] = 0.0, False, False
+        self._over = terminated | truncated
+        return observation, reward, terminated, truncated & ~terminated, info
+
+    def render(self) -> tuple[np.ndarray, ...]:  # type: ignore[override]
+        """One RGB frame (480, 480, 3) of every world, through the front camera."""
+        return tuple(self.frame(k) for k in range(self.num_envs))
+
+    def frame(self, world: int, *, camera: str = "front", size: int = 480) -> np.ndarray:
+        """One RGB frame of a world.
+
+        Raises:
+            NoGraphics: nothing can be rendered here.
+        """
+        model, data = self.worlds.data(world)
+        with FrameRenderer(model, camera=camera, width=size, height=size) as renderer:
+            return renderer.render(data)
+
+    def _instances(self, n: int) -> TaskPanel:
+        if self.panel is None:
+            return self._draw(self.np_random, n)
+        ids = (self._next + np.arange(n)) % len(self.panel)
+        self._next += n
+        return self.panel.take(ids)
+
+    def _draw(self, rng: np.random.Generator, n: int) -> TaskPanel:
+        scenes, parameters = self.task.sample(rng, n), self.family.sample(rng, n)
+        return TaskPanel("drawn", self.task.name, self.family, scenes, parameters, rng.integers(2**31, size=n))
+
+    def _begin(self, ids: np.ndarray, panel: TaskPanel) -> None:
+        rows = [self.family.as_dict(row) for row in panel.parameters]
+        self.worlds.reset(ids, panel.scenes, rows)
+        self._seeds[ids] = panel.seeds
+        self._noise[ids] = [[row.get(name, 0.0) for name in ("wrench_noise", "cloud_noise")] for row in rows]
+        self._steps[ids], self._over[ids] = 0, False
+        for i, row in zip(ids, rows):
+            self._parameters[int(i)] = row
+
+    def _read(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        truth: Truth = self.worlds.truth()
+        rigs, n = self.worlds.view.rigs, self.num_envs
+        cloud = self.task.cloud(self.worlds.view, truth)
+        wrench, touch = np.concatenate([r.wrench for r in rigs], 1), np.concatenate([r.touch for r in rigs], 1)
+        felt = wrench.shape[1]
+        drawn = normals(self._seeds, self._steps, felt + touch.shape[1])
+        strength, blur = self._noise[:, :1], self._noise[:, 1:]
+        wrench = wrench + strength * np.tile(_LEVER, len(rigs)) * drawn[:, :felt]
+        touch = np.maximum(touch + strength * drawn[:, felt:] * (touch > 0), 0.0)
+        grain = fast_normals(self._seeds, self._steps, cloud[0].size)
+        cloud = cloud.astype(np.float32) + (blur.astype(np.float32) * grain).reshape(cloud.shape)
+        proprio = [
+            part
+            for r in rigs
+            for part in (r.q, r.qd, r.tcp[:, :3], rot6d_from_matrix(matrix_from_quat(r.tcp[:, 3:])), r.end)
+        ]
+        shown = {
+            "proprio": np.concatenate(proprio, axis=1), "wrench": wrench, "touch": touch, "cloud": cloud,
+            "time": (self._steps * self.task.control_dt)[:, None],
+        }  # fmt: skip
+        if self.tracker:
+            shown["object"] = truth["object"]
+        info = {
+            "terms": self.task.reward(truth), "success": self.task.success(truth),
+            "privileged": self.task.privileged(truth).astype(np.float32), "truth": truth,
+        }  # fmt: skip
+        assert all(len(value) == n for value in shown.values())
+        return {name: value.astype(np.float32, copy=False) for name, value in shown.items()}, info
+
+
+class TaskEnv(gymnasium.Env):
+    """One world behind the standard interface; see `TaskVectorEnv`."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 25}  # noqa: RUF012  # Gymnasium's own declaration
+
+    def __init__(self, task: Task, *, render_mode: str | None = None, **options: Any) -> None:
+        if render_mode not in (None, "rgb_array"):
+            raise UnknownName("render mode", render_mode, ("rgb_array",))
+        self.render_mode = render_mode
+        self._vector = TaskVectorEnv(task, 1, autoreset=False, **options)
+        self.task = task
+        self.observation_space = self._vector.single_observation_space
+        self.action_space = self._vector.single_action_space
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Start an episode; `options["instance"]` picks one of the panel."""
+        super().reset(seed=seed)
+        chosen = None if options is None or "instance" not in options else {"instances": [options["instance"]]}
+        observation, info = self._vector.reset(seed=seed, options=chosen)
+        return _first(observation), _first(info)
+
+    def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], SupportsFloat, bool, bool, dict[str, Any]]:
+        """Send one action."""
+        observation, reward, end, cut, info = self._vector.step(np.asarray(action)[None])
+        return _first(observation), float(reward[0]), bool(end[0]), bool(cut[0]), _first(info)
+
+    def render(self) -> np.ndarray | None:  # type: ignore[override]
+        """One RGB frame, with `render_mode="rgb_array"`."""
+        return self._vector.frame(0) if self.render_mode else None
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def _first(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {name: _first(value) for name, value in tree.items()}
+    return tree[0] if isinstance(tree, np.ndarray) else tree
+
+
+def make_env(task: str = "pick_place", *, settings: dict[str, Any] | None = None, **options: Any) -> TaskEnv:
+    """One world of a task by name; what `gymnasium.make` calls.
+
+    Args:
+        task: one of `dexprior.worlds.tasks.TASKS`.
+        settings: of the task's configuration.
+        options: of `TaskEnv`.
+    """
+    return TaskEnv(make_task(task, **(settings or {})), **options)
+
+
+def make_vec_env(
+    task: str = "pick_place", *, num_envs: int = 1, settings: dict[str, Any] | None = None, **options: Any
+) -> TaskVectorEnv:
+    """Many worlds of a task by name; what `gymnasium.make_vec` calls."""
+    return TaskVectorEnv(make_task(task, **(settings or {})), num_envs, **options)
