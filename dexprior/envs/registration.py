@@ -8,6 +8,7 @@ ENVIRONMENTS = {
     "dexprior/PickPlace-v0": "pick_place",
     "dexprior/Peg-v0": "peg",
     "dexprior/NutBolt-v0": "nut_bolt",
+    "dexprior/SoftGrasp-v0": "soft_grasp",
 }
 """Name in the registry -> task."""
 

@@ -68,7 +68,7 @@ class EndEffector:
     actuators: tuple[str, ...]
     """What an action commands; others of the spec are left at their defaults."""
     control: Float[np.ndarray, "actuator 2"]
-    """Control at an action of -1 (closed, or slack) and of +1 (open, or tight)."""
+    """Control at an action of -1 (closed, or tight) and of +1 (open, or slack)."""
     couples: tuple[tuple[int, ...], ...] | None = None
     """Groups of actuators that share one number of the action; None gives each its own."""
     joints: tuple[str, ...]

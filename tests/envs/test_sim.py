@@ -230,9 +230,9 @@ def test_the_two_worlds_really_differ():
 
 
 def test_noise_of_neighbouring_seeds_and_steps_is_unrelated():
-    from dexprior.envs.sim.backend import _normals
+    from dexprior.envs.noise import normals
 
-    rows = np.concatenate([_normals(np.arange(100, 104), step, 200) for step in (0, 1)])
+    rows = np.concatenate([normals(np.arange(100, 104), step, 200) for step in (0, 1)])
     assert abs(rows.mean()) < 0.1
     assert abs(rows.std() - 1) < 0.1
     for i in range(len(rows)):

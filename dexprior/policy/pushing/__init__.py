@@ -11,6 +11,7 @@ from dexprior.policy.pushing.fitting import (
     score_strikers,
 )
 from dexprior.policy.pushing.routes import Route, next_segment
+from dexprior.policy.pushing.study import RouteStudyConfig, study_routes
 from dexprior.policy.pushing.training import (
     PushConfig,
     StrikerConfig,
@@ -40,7 +41,9 @@ __all__ = [
     "train",
     # evaluation
     "RouteRun",
+    "RouteStudyConfig",
     "evaluate_routes",
+    "study_routes",
     "draw_route",
     "draw_strike",
 ]

@@ -24,6 +24,7 @@ from dexprior.worlds.tasks.base import (
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
+from dexprior.worlds.tasks.soft_grasp import SoftGrasp, SoftGraspConfig
 from dexprior.worlds.tasks.worlds import ArmAction, RigState, TaskWorlds, View
 
 __all__ = [
@@ -35,6 +36,8 @@ __all__ = [
     "PegConfig",
     "PickPlace",
     "PickPlaceConfig",
+    "SoftGrasp",
+    "SoftGraspConfig",
     "make_task",
     # worlds
     "ArmAction",
@@ -56,6 +59,7 @@ TASKS: dict[str, tuple[type[Task], type]] = {
     "nut_bolt": (NutBolt, NutBoltConfig),
     "peg": (Peg, PegConfig),
     "pick_place": (PickPlace, PickPlaceConfig),
+    "soft_grasp": (SoftGrasp, SoftGraspConfig),
 }
 """Name -> the task and its configuration."""
 

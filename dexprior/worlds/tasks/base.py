@@ -93,8 +93,15 @@ class Task(ABC):
     def success(self, truth: Truth) -> Bool[np.ndarray, " n"]:
         """The verdict on this moment."""
 
-    def configure(self, model: mujoco.MjModel, values: Mapping[str, float]) -> None:
+    def configure(self, model: mujoco.MjModel, values: Mapping[str, float]) -> None:  # noqa: B027  # nothing, by default
         """Write into one world's model what a `ParameterFamily` cannot: its values with the target `world/-/`."""
+
+    def engine(self, batch: mujoco.batch.Batch) -> Any:
+        """What steps the worlds: MuJoCo's batch, or something around it with the same methods."""
+        return batch
+
+    def act(self, view: View) -> None:  # noqa: B027  # nothing, by default
+        """What the world itself does before each control period, e.g. a shake."""
 
     def failure(self, truth: Truth) -> Bool[np.ndarray, " n"]:
         """Whether the episode is lost for good, e.g. a crushed fruit; never by default."""

@@ -96,7 +96,7 @@ def nut_bolt(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndar
     phase, since = memory[:, 2].copy(), t - memory[:, 3]
     over = np.select(
         [phase == 0, phase == 1, phase == 2, phase == 3],
-        [wrist > 2.6, since > 0.2, wrist < 2.6 - 4 * np.pi / 3, since > 0.3],
+        [(wrist > 2.7) & (truth["depth"] > 0.004), since > 0.2, wrist < 2.7 - 4 * np.pi / 3, since > 0.3],
     )
     memory[:, 3] = np.where(over, t, memory[:, 3])
     memory[:, 2] = phase = np.where(over, (phase + 1) % 4, phase)
@@ -115,6 +115,20 @@ def nut_bolt(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndar
     return _action(move, turn, np.where(gripped, -1.0, 0.2))
 
 
+def soft_grasp(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) -> np.ndarray:
+    """Over the fruit, down, pull the tendons until the flesh bears three quarters of its yield, lift, hold."""
+    fruit, tool, n = truth["object"][:, :3], truth["tool"], len(memory)
+    high = 0.05 if t < 0.5 else 0.004
+    move = 5.0 * (fruit + np.array([0.0, 0.0, high]) - tool) if t < 1.1 else np.zeros((n, 3))
+    if t >= 1.9:
+        move[:, 2] = np.where(tool[:, 2] < 0.15, 0.14, 0.0)
+    if t >= 1.1:  # integrate towards the wanted load
+        memory[:, 0] = np.clip(memory[:, 0] + 0.03 * (0.75 - truth["load"]), 0.0, 2.0)
+    end = np.tile((1.0 - memory[:, 0])[:, None], (1, rigs[0].touch.shape[1]))
+    twist = np.concatenate([move, np.zeros((n, 3))], axis=1) / MAX_TWIST
+    return np.concatenate([np.clip(twist, -1.0, 1.0), np.clip(end, -1.0, 1.0)], axis=1)
+
+
 def _level(quat: np.ndarray) -> Float[np.ndarray, "n 2"]:
     """Turn about x and y that brings a body's z axis upright [rad]."""
     axis = quat_rotate(quat, np.broadcast_to([0.0, 0.0, 1.0], (len(quat), 3)))
@@ -127,5 +141,5 @@ def _wrapped(angle: np.ndarray, period: float) -> np.ndarray:
     return (angle + period / 2) % period - period / 2
 
 
-EXPERTS: dict[str, Expert] = {"nut_bolt": nut_bolt, "peg": peg, "pick_place": pick_place}
+EXPERTS: dict[str, Expert] = {"nut_bolt": nut_bolt, "peg": peg, "pick_place": pick_place, "soft_grasp": soft_grasp}
 """By the task's name."""

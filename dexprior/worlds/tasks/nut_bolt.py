@@ -20,7 +20,7 @@ from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth, slip_speed, 
 from dexprior.worlds.tasks.families import reality_of
 from dexprior.worlds.tasks.scene import place_points, stage, stiffen
 from dexprior.worlds.tasks.worlds import TOUCH_ON, View
-from dexprior.worlds.threads import ThreadConfig, bolt_mesh, nut_mesh
+from dexprior.worlds.threads import ThreadConfig, bolt_mesh, lead, nut_mesh
 
 __all__ = ["NutBolt", "NutBoltConfig"]
 
@@ -39,13 +39,13 @@ class NutBoltConfig:
     """Of nut and bolt."""
     mass: Annotated[float, Gt(0)] = 0.05
     """Of the nut [kg]."""
-    turns: Annotated[float, Gt(0)] = 0.5
+    turns: Annotated[float, Gt(0)] = 0.25
     """Turns that must be engaged."""
     offset: Annotated[float, Ge(0)] = 0.006
     """Largest sideways error at the start [m]."""
     tilt: Annotated[float, Ge(0)] = 0.10
     """Standard deviation of the nut's tilt at the start [rad]."""
-    turned_back: float = 2.6
+    turned_back: float = 3.3
     """By which the gripper is turned at the start, so that the last joint has most of a turn ahead [rad]."""
     octree_depth: Annotated[int, Ge(4)] = 6
     """Of the signed distance fields; each level costs four times the compile time."""
@@ -77,7 +77,7 @@ class NutBolt(Task):
     config: NutBoltConfig = field(default_factory=NutBoltConfig)
 
     name: ClassVar[str] = "nut_bolt"
-    horizon: ClassVar[float] = 10.0
+    horizon: ClassVar[float] = 12.0
     settle: ClassVar[float] = 0.1
     family: ClassVar[ParameterFamily] = _TRAINING
     reality: ClassVar[ParameterFamily] = reality_of(
@@ -99,7 +99,8 @@ class NutBolt(Task):
             mesh.needsdf, mesh.octree_maxdepth = True, c.octree_depth
             mesh.inertia = mujoco.mjtMeshInertia.mjMESH_INERTIA_EXACT
         thread: dict[str, Any] = {
-            "type": mujoco.mjtGeom.mjGEOM_SDF, "condim": 3, "friction": [0.1, 0.005, 0.0001], "solref": [.003, 1.0], "solimp": [0.98, 0.998, 0.0005, 0.5, 2.0],
+            "type": mujoco.mjtGeom.mjGEOM_SDF, "condim": 3, "friction": [0.1, 0.005, 0.0001],
+            "solref": [0.003, 1.0], "solimp": [0.98, 0.998, 0.0005, 0.5, 2.0],
         }  # fmt: skip
         bolt = spec.worldbody.add_body(name="bolt", mocap=True, pos=[0.5, 0.05, 0.0])
         bolt.add_geom(
@@ -170,12 +171,11 @@ class NutBolt(Task):
         tilt = np.arccos(np.clip(axis[:, 2], -1.0, 1.0))
         depth = bolt[:, 2] + t.bolt_length - (pose[:, 2] - t.nut_height / 2)
         inside = (offset < t.clearance + t.depth) & (depth > 0.0)
-        # the first crest of the chamfers meets about one thread depth below the tip
-        turns = np.where(inside & (tilt < 0.08), np.maximum(depth - t.depth, 0.0) / t.pitch, 0.0)
+        turns = np.where(inside & (tilt < 0.08), np.maximum(depth - lead(t), 0.0) / t.pitch, 0.0)
         slip = slip_speed(point=pose[:, :3], velocity=velocity[:, :3], tool=rig.tcp[:, :3], twist=rig.twist, held=held)
         return {
             "object": pose, "held": held, "slip": slip, "bolt": bolt, "offset": offset, "tilt": tilt, "depth": depth,
-            "turns": turns, "crossed": inside & (depth > t.depth) & (tilt > 0.08), "wrench": rig.wrench,
+            "turns": turns, "crossed": inside & (depth > lead(t)) & (tilt > 0.08), "wrench": rig.wrench,
             "tool": rig.tcp[:, :3],
         }  # fmt: skip
 

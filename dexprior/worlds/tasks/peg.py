@@ -166,7 +166,7 @@ class Peg(Task):
             view.ctrl[ids, view.model.actuator(f"robot/pad_{side}").id] = 0.0
 
     def measure(self, view: View) -> Truth:
-        """Also `hole` (n, 7), `end` of the peg (n, 3), its `offset` from the axis [m], `depth` below the rim [m], `tilt`
+        """Also `hole` (n, 7), `end` of the peg (n, 3), its `offset` from the axis and `depth` below the rim [m], `tilt`
         of the peg [rad] (until it enters: the approach angle), `jammed` and `wrench` (n, 6)."""
         c, rig = self.config, view.rigs[0]
         pose, velocity = view.pose("peg").copy(), view.velocity("peg")
@@ -184,7 +184,8 @@ class Peg(Task):
         partly = inside & (depth > c.chamfer) & (depth < c.success_depth)
         return {
             "object": pose, "held": held, "slip": slip, "hole": hole, "offset": offset, "tilt": tilt,
-            "depth": np.where(inside, depth, 0.0), "jammed": partly & (push > 15.0) & (np.abs(velocity[:, 2]) < 0.002), "wrench": rig.wrench,
+            "depth": np.where(inside, depth, 0.0),
+            "jammed": partly & (push > 15.0) & (np.abs(velocity[:, 2]) < 0.002), "wrench": rig.wrench,
             "tool": rig.tcp[:, :3], "end": end,
         }  # fmt: skip
 

@@ -58,15 +58,34 @@ class View:
 
     def __init__(self, batch: mujoco.batch.Batch, model: mujoco.MjModel, rigs: Sequence[Rig]) -> None:
         self.model, self.n = model, batch.nsim
-        self._bind = batch.bind
+        self._batch, self._bound = batch, dict[str, np.ndarray]()
         self.qpos, self.qvel, self.ctrl = batch.bind("qpos"), batch.bind("qvel"), batch.bind("ctrl")
         self.sensordata, self.time = batch.bind("sensordata"), batch.bind("time")
         self.rigs: tuple[RigState, ...] = ()
         """Of the last `TaskWorlds.state`."""
+        self.memory: dict[str, np.ndarray] = {}
+        """What a task remembers of each world; see `remember`."""
+        self.parameters: list[Mapping[str, float]] = [{} for _ in range(self.n)]
+        """The family's values in each world."""
+
+    def remember(self, name: str, start: np.ndarray) -> np.ndarray:
+        """The task's own array (n, ...) of this name, made from `start` the first time; part of snapshots."""
+        return self.memory.setdefault(name, np.array(start))
+
+    def parameter(self, name: str, default: float) -> Float[np.ndarray, " n"]:
+        """A value of the family in every world."""
+        return np.array([values.get(name, default) for values in self.parameters])
+
+    def model_field(self, name: str) -> np.ndarray:
+        """A live array (n, ...) over an MjModel field, of each world; options are named `opt.NAME`."""
+        return self._batch.expand(name)
 
     def field(self, name: str) -> np.ndarray:
         """A live array (n, ...) over an MjData field."""
-        return self._bind(name)
+        if name not in self._bound:
+            self._bound[name] = self._batch.bind(name)
+            self._batch.forward()  # outputs are filled by the next call
+        return self._bound[name]
 
     def qpos_address(self, joint: str) -> int:
         """First column of a joint in `qpos`."""
@@ -124,7 +143,7 @@ class TaskWorlds:
         layout = task.layout()
         self.rigs = layout.rigs
         self.model = layout.spec.compile()
-        self._batch = mujoco.batch.Batch(self.model, n, threads)
+        self._batch = task.engine(mujoco.batch.Batch(self.model, n, threads))
         self._parameters = ParametersOfWorlds(self._batch, self.model, self.family, task.configure)
         self.view = View(self._batch, self.model, self.rigs)
         self._substeps = round(task.control_dt / self.model.opt.timestep)
@@ -135,6 +154,11 @@ class TaskWorlds:
             )
         self._drives = [_Drive(self.model, rig, n) for rig in self.rigs]
         self.action_size = sum(d.arm_size(arm_action) + d.rig.end.action_size for d in self._drives)
+
+    @property
+    def parameter_fields(self) -> tuple[str, ...]:
+        """Fields of the model that the family gives each world its own values of."""
+        return self._parameters.fields
 
     def reset(self, ids: np.ndarray, scenes: Scenes, parameters: Sequence[Mapping[str, float]]) -> None:
         """Start some worlds afresh.
@@ -149,6 +173,7 @@ class TaskWorlds:
         ids = np.asarray(ids)
         for i, values in zip(ids, parameters):
             self._parameters.write(int(i), values)
+            self.view.parameters[int(i)] = values
         self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
         for drive in self._drives:
             drive.reset(self.view, ids)
@@ -183,6 +208,7 @@ class TaskWorlds:
                 self.view, action[:, start:middle], action[:, middle:stop], self.arm_action, self.task.control_dt
             )
             start = stop
+        self.task.act(self.view)
         self._batch.step(nstep=self._substeps)
 
     def state(self) -> tuple[RigState, ...]:
@@ -200,16 +226,21 @@ class TaskWorlds:
         parts = {"mujoco": self._batch.state.copy()}
         for k, drive in enumerate(self._drives):
             parts |= {f"{k}/target": drive.controller.target.copy(), f"{k}/tare": drive.offset.copy()}
-        return parts
+        return parts | {f"memory/{name}": value.copy() for name, value in self.view.memory.items()}
 
     def restore(self, snapshot: Mapping[str, np.ndarray], parameters: Sequence[Mapping[str, float]]) -> None:
         """Inverse of `snapshot`, for worlds of the same parameters; sensors are computed anew."""
         for i, values in enumerate(parameters):
             self._parameters.write(i, values)
+            self.view.parameters[i] = values
         self._batch.state[:] = snapshot["mujoco"]
         for k, drive in enumerate(self._drives):
             drive.controller.target[:] = snapshot[f"{k}/target"]
             drive.offset[:] = snapshot[f"{k}/tare"]
+        for key, value in snapshot.items():
+            if key.startswith("memory/"):
+                self.view.remember(key.removeprefix("memory/"), value)[:] = value
+        self._batch.forward()
 
     def data(self, world: int) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """A copy of one world, for rendering or for MuJoCo's own functions."""

@@ -1,0 +1,163 @@
+"""Gymnasium environments over the task suite."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.utils.env_checker import check_env
+
+from dexprior.envs.registration import ENVIRONMENTS, register
+from dexprior.envs.tasks import TaskEnv, TaskPanel, TaskVectorEnv, make_vec_env
+from dexprior.errors import BadInput, UnknownName
+from dexprior.worlds.tasks import TASKS, make_task
+
+QUICK = ("peg", "pick_place", "soft_grasp")
+
+
+def test_every_task_is_registered():
+    register()
+    register()  # again does nothing
+    assert sorted(ENVIRONMENTS.values()) == sorted(TASKS)
+    assert set(ENVIRONMENTS) <= set(gymnasium.registry)
+
+
+@pytest.mark.parametrize("task", QUICK)
+@pytest.mark.filterwarnings("ignore:.*infinity.*:UserWarning")
+def test_gymnasium_accepts_it(task):
+    register()
+    name = next(name for name, known in ENVIRONMENTS.items() if known == task)
+    env = gymnasium.make(name)
+    check_env(env.unwrapped, skip_render_check=True)
+    env.close()
+
+
+def test_make_vec_finds_the_vector_environment():
+    register()
+    envs = gymnasium.make_vec("dexprior/PickPlace-v0", num_envs=3, threads=1)
+    assert isinstance(envs.unwrapped, TaskVectorEnv)
+    observation, info = envs.reset(seed=0)
+    assert observation["cloud"].shape == (3, 64, 3)
+    assert envs.observation_space.contains(observation)
+    assert info["terms"]["total"].shape == (3,)
+
+
+def test_policies_see_the_object_only_with_a_tracker():
+    blind, tracked = (TaskEnv(make_task("peg"), tracker=tracker) for tracker in (False, True))
+    assert "object" not in blind.observation_space.spaces
+    observation, info = tracked.reset(seed=1)
+    np.testing.assert_allclose(observation["object"], info["truth"]["object"], atol=1e-6)
+    assert "privileged" in info
+
+
+def test_one_seed_gives_one_run_whatever_the_threads():
+    def run(threads: int) -> np.ndarray:
+        env = make_vec_env("pick_place", num_envs=4, threads=threads)
+        env.reset(seed=5)
+        rng = np.random.default_rng(0)
+        rows = [env.step(rng.uniform(-1, 1, (4, 7)))[0] for _ in range(110)]  # past the first restart
+        return np.concatenate([row[key].reshape(4, -1) for row in rows for key in sorted(row)], axis=1)
+
+    first = run(1)
+    np.testing.assert_array_equal(first, run(2))
+    assert len(np.unique(first[:, 0])) == 4
+
+
+def test_an_episode_ends_at_its_horizon_and_restarts_with_the_next_step():
+    env = make_vec_env("peg", num_envs=2, threads=1)
+    env.reset(seed=0)
+    action = np.zeros((2, 7))
+    for k in range(75):
+        observation, reward, terminated, truncated, _ = env.step(action)
+        assert truncated.all() == (k == 74)
+        assert not terminated.any()
+        np.testing.assert_allclose(observation["time"], 0.04 * (k + 1), atol=1e-6)
+    observation, reward, terminated, truncated, _ = env.step(action)
+    np.testing.assert_array_equal(observation["time"], 0.0)
+    np.testing.assert_array_equal(reward, 0.0)
+    assert not truncated.any()
+    observation, reward, *_ = env.step(action)
+    np.testing.assert_allclose(observation["time"], 0.04, atol=1e-6)
+    assert (reward > 0).all()
+
+
+def test_a_lost_world_terminates_alone():
+    env = make_vec_env("soft_grasp", num_envs=2, threads=1)
+    env.reset(seed=0)
+    env.worlds.view.remember("bruise", np.zeros(2))[1] = 1.0
+    _, _, terminated, truncated, info = env.step(np.ones((2, 9)))
+    assert terminated.tolist() == [False, True]
+    assert not truncated.any()
+    assert not info["success"].any()
+    observation, _, terminated, *_ = env.step(np.ones((2, 9)))
+    assert not terminated.any()
+    np.testing.assert_allclose(observation["time"][:, 0], [0.08, 0.0], atol=1e-6)
+
+
+def test_noise_is_the_seeds_and_fades_with_its_parameter():
+    task = make_task("pick_place")
+    panel = TaskPanel.sample("p", task, 2, seed=0)
+    quiet = panel.parameters.copy()
+    for name in ("wrench_noise", "cloud_noise"):
+        quiet[:, task.family.names.index(name)] = [0.0, {"wrench_noise": 0.3, "cloud_noise": 0.002}[name]]
+    noisy = TaskPanel("q", panel.task, panel.family, panel.scenes, quiet, panel.seeds)
+    env = TaskVectorEnv(task, 2, panel=noisy, threads=1)
+    observation, info = env.reset(options={"instances": [0, 1]})
+    true = task.cloud(env.worlds.view, info["truth"])
+    error = np.abs(observation["cloud"] - true).reshape(2, -1)
+    assert error[0].max() < 1e-6
+    assert 0.001 < error[1].std() * np.sqrt(1 / (1 - 2 / np.pi)) < 0.003
+    again, _ = env.reset(options={"instances": [0, 1]})
+    np.testing.assert_array_equal(again["cloud"], observation["cloud"])
+
+
+def test_a_panel_fixes_the_instances(tmp_path):
+    task = make_task("peg")
+    panel = TaskPanel.sample("held-out", task, 5, seed=3)
+    copy = TaskPanel.load(panel.save(tmp_path / "panel.json"))
+    assert copy.hash == panel.hash
+    other = TaskPanel.sample("other world", task, 5, seed=3, family=task.reality)
+    assert other.hash == panel.hash
+    assert TaskPanel.sample("p", task, 5, seed=3, purpose="training").hash != panel.hash
+    assert TaskPanel.sample("p", task, 5, seed=4).hash != panel.hash
+    env = TaskVectorEnv(task, 2, panel=copy, threads=1)
+    env.reset(options={"instances": [4, 1]})
+    holes = env.worlds.view.field("mocap_pos")[:, 0]
+    np.testing.assert_array_equal(holes, panel.scenes["hole"][[4, 1]])
+    env.reset()
+    np.testing.assert_array_equal(env.worlds.view.field("mocap_pos")[:, 0], panel.scenes["hole"][[0, 1]])
+
+
+def test_bad_panels_and_options_are_refused(tmp_path):
+    peg, cube = make_task("peg"), make_task("pick_place")
+    panel = TaskPanel.sample("p", peg, 2, seed=0)
+    with pytest.raises(BadInput, match="is of task 'peg'"):
+        TaskVectorEnv(cube, 2, panel=panel)
+    with pytest.raises(BadInput, match="at least one"):
+        TaskPanel.sample("p", peg, 0, seed=0)
+    with pytest.raises(BadInput, match=r"0\.\.1"):
+        panel.take([2])
+    file = panel.save(tmp_path / "panel.json")
+    file.write_text(file.read_text().replace(panel.hash, "0" * 12))
+    with pytest.raises(BadInput, match="hash"):
+        TaskPanel.load(file)
+    file.write_text("{")
+    with pytest.raises(BadInput, match="not a panel"):
+        TaskPanel.load(file)
+    with pytest.raises(BadInput, match="needs a panel"):
+        TaskVectorEnv(peg, 2, threads=1).reset(options={"instances": [0, 1]})
+    with pytest.raises(UnknownName, match="dense"):
+        TaskVectorEnv(peg, 1, reward="shaped")
+    with pytest.raises(UnknownName, match="rgb_array"):
+        TaskEnv(peg, render_mode="human")
+    with pytest.raises(BadInput, match="3 seeds but 2 rows"):
+        TaskPanel("p", "peg", peg.family, panel.scenes, panel.parameters, np.zeros(3, dtype=int))
+
+
+def test_a_frame_shows_the_scene():
+    env = TaskEnv(make_task("pick_place"), render_mode="rgb_array")
+    env.reset(seed=0)
+    frame = env.render()
+    assert frame.shape == (480, 480, 3)
+    orange = (frame[..., 0] > 150) & (frame[..., 2] < 80)
+    assert orange.sum() > 50  # the cube

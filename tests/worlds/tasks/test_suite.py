@@ -1,0 +1,243 @@
+"""What holds for every task of the suite, and its experts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dexprior.errors import BadInput, ConfigError, UnknownName
+from dexprior.worlds.tasks import SLIP_SPEED, TASKS, Task, TaskWorlds, make_task, slip_rate, slip_speed, tolerance
+from dexprior.worlds.tasks.experts import EXPERTS, expert_of, run_expert
+from dexprior.worlds.tasks.families import reality_of
+
+_SEED = 11
+RIGID = ("nut_bolt", "peg", "pick_place")
+QUICK = (*RIGID, "soft_grasp")
+
+
+def _start(task: Task, n: int, *, threads: int = 1, family=None, seed: int = _SEED) -> TaskWorlds:
+    worlds = TaskWorlds(task, n, threads=threads, family=family)
+    family = worlds.family
+    rows = family.sample(np.random.default_rng([seed, 1]), n)
+    scenes = task.sample(np.random.default_rng([seed, 0]), n)
+    worlds.reset(np.arange(n), scenes, [family.as_dict(row) for row in rows])
+    return worlds
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_reset_world_is_quiet_and_unsolved(name):
+    task = make_task(name)
+    worlds = _start(task, 3)
+    truth = worlds.truth()
+    assert {"object", "held", "slip"} <= set(truth)
+    assert not task.success(truth).any()
+    assert not task.failure(truth).any()
+    rewards = task.reward(truth)
+    assert set(task.weights) <= set(rewards)
+    assert sum(task.weights.values()) == pytest.approx(1.0)
+    for term, value in rewards.items():
+        assert value.shape == (3,), term
+        assert (value >= 0).all(), term
+        assert (value <= 1).all(), term
+    cloud = task.cloud(worlds.view, truth)
+    assert cloud.shape == (3, task.points, 3)
+    assert (np.linalg.norm(cloud - truth["object"][:, None, :3], axis=2).min(axis=1) < 0.05).all()
+    for rig in worlds.state():
+        np.testing.assert_allclose(rig.wrench, 0.0, atol=1e-9)
+        assert np.abs(rig.qd).max() < 0.2
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_expert_solves_it_and_a_random_policy_does_not(name):
+    task, n = make_task(name), 2 if name == "nut_bolt" else 4
+    worlds = _start(task, n)
+    solved, _ = run_expert(worlds, expert_of(name))
+    assert solved.mean() >= 0.75
+    worlds = _start(task, n)
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        worlds.step(rng.uniform(-1, 1, (n, worlds.action_size)))
+        truth = worlds.truth()
+        assert not task.success(truth).any()
+        assert all(np.isfinite(v).all() for v in truth.values())
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_worlds_do_not_depend_on_each_other_or_on_threads(name):
+    """World 1 of three on two threads moves bit for bit like the same instance alone."""
+    task = make_task(name)
+    many, one = TaskWorlds(task, 3, threads=2), TaskWorlds(task, 1, threads=1)
+    rows = task.family.sample(np.random.default_rng(0), 3)
+    scenes = task.sample(np.random.default_rng(1), 3)
+    parameters = [task.family.as_dict(row) for row in rows]
+    many.reset(np.arange(3), scenes, parameters)
+    one.reset(np.arange(1), {key: value[1:2] for key, value in scenes.items()}, parameters[1:2])
+    actions = np.random.default_rng(2).uniform(-1, 1, (12, 3, many.action_size))
+    for action in actions:
+        many.step(action)
+        one.step(action[1:2])
+    np.testing.assert_array_equal(many.view.qpos[1], one.view.qpos[0])
+    for key, value in one.truth().items():
+        np.testing.assert_array_equal(many.truth()[key][1], value[0], err_msg=key)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_snapshot_goes_on_where_it_was_taken(name):
+    task = make_task(name)
+    worlds = _start(task, 2)
+    rows = task.family.sample(np.random.default_rng([_SEED, 1]), 2)
+    rng = np.random.default_rng(3)
+    for _ in range(4):
+        worlds.step(rng.uniform(-1, 1, (2, worlds.action_size)))
+    kept, later = worlds.snapshot(), rng.uniform(-1, 1, (5, 2, worlds.action_size))
+    for action in later:
+        worlds.step(action)
+    wanted = worlds.view.qpos.copy()
+    other = TaskWorlds(task, 2, threads=1)
+    other.truth()
+    other.restore(kept, [task.family.as_dict(row) for row in rows])
+    for action in later:
+        other.step(action)
+    np.testing.assert_array_equal(other.view.qpos, wanted)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_parameters_reach_the_worlds_that_they_belong_to(name):
+    """A reset of one world leaves the other's parameters alone, and every parameter of the family changes something."""
+    task = make_task(name)
+    worlds = TaskWorlds(task, 2, threads=1)
+    low = {p.name: p.low for p in task.family.parameters}
+    high = {p.name: p.high for p in task.family.parameters}
+    scenes = task.sample(np.random.default_rng(1), 2)
+    worlds.reset(np.arange(2), scenes, [low, low])
+    before = {f: worlds.view.model_field(f).copy() for f in worlds.parameter_fields}
+    worlds.reset(np.array([1]), {k: v[1:] for k, v in scenes.items()}, [high])
+    for field, old in before.items():
+        np.testing.assert_array_equal(worlds.view.model_field(field)[0], old[0], err_msg=field)
+    assert any((worlds.view.model_field(f)[1] != old[1]).any() for f, old in before.items())
+    assert worlds.view.parameter(task.family.names[0], 0.0).tolist() == [
+        task.family.parameters[0].low,
+        task.family.parameters[0].high,
+    ]
+
+
+def test_the_other_world_lies_outside_training():
+    for kind, settings in TASKS.values():
+        task = kind(settings())
+        for p in task.family.parameters:
+            other = next(q for q in task.reality.parameters if q.name == p.name)
+            assert other.low == other.high
+            assert not p.low <= other.low <= p.high, (task.name, p.name)
+
+
+def test_a_reality_inside_training_is_refused():
+    family = make_task("peg").family
+    values = {p.name: p.high * 2 + 1 for p in family.parameters}
+    with pytest.raises(BadInput, match="lies inside"):
+        reality_of(family, **{**values, "pad_friction": 1.0})
+    with pytest.raises(BadInput, match="no value for 'hole_friction'"):
+        reality_of(family, **{k: v for k, v in values.items() if k != "hole_friction"})
+    with pytest.raises(UnknownName, match="hole_friction"):
+        reality_of(family, **values, colour=1.0)
+
+
+@pytest.mark.parametrize(
+    ("action", "message"), [(np.zeros((2, 6)), "shape"), (np.full((2, 7), np.nan), "14 value"), (np.zeros(7), "shape")]
+)
+def test_bad_actions_are_refused(action, message):
+    worlds = _start(make_task("pick_place"), 2)
+    with pytest.raises(BadInput, match=message):
+        worlds.step(action)
+
+
+def test_names_and_settings_are_checked():
+    with pytest.raises(UnknownName, match="pick_place"):
+        make_task("pick-place")
+    with pytest.raises(ConfigError, match="clearance"):
+        make_task("peg", clearance=1.0)
+    with pytest.raises(ConfigError, match="fruit"):
+        make_task("soft_grasp", fruit="durian")
+    with pytest.raises(UnknownName, match="cartesian"):
+        TaskWorlds(make_task("peg"), 1, arm_action="torque")
+    with pytest.raises(UnknownName, match="peg"):
+        expert_of("juggling")
+    assert set(EXPERTS) <= set(TASKS)
+
+
+def test_joint_actions_move_single_joints():
+    worlds = TaskWorlds(make_task("pick_place"), 1, arm_action="joint", threads=1)
+    task = worlds.task
+    worlds.reset(
+        np.arange(1),
+        task.sample(np.random.default_rng(0), 1),
+        [task.family.as_dict(task.family.sample(np.random.default_rng(0), 1)[0])],
+    )
+    before = worlds.state()[0].q
+    for _ in range(5):
+        worlds.step(np.array([[0.0, 0, 0, 0, 0, 0, 0.5, 1.0]]))
+    moved = worlds.state()[0].q - before
+    assert moved[0, 6] == pytest.approx(5 * 0.04 * 0.75, rel=0.3)
+    assert np.abs(moved[0, :6]).max() < 0.01
+
+
+@pytest.mark.parametrize("clearance", [5e-4, 5e-5])
+def test_a_peg_goes_in_at_both_ends_of_the_clearances(clearance):
+    worlds = _start(make_task("peg", clearance=clearance), 3)
+    solved, truth = run_expert(worlds, expert_of("peg"))
+    assert solved.mean() >= 2 / 3
+    sunk = truth["offset"][solved] - np.sqrt(2) * clearance
+    assert sunk.max() < 1.5e-4  # how far stiff contacts give way
+
+
+def test_a_nut_that_is_turned_the_wrong_way_does_not_engage():
+    task = make_task("nut_bolt")
+    worlds = _start(task, 2)
+    memory = np.zeros((2, 4))
+    for k in range(100):
+        action = EXPERTS["nut_bolt"](worlds.truth(), worlds.view.rigs, k * task.control_dt, memory)
+        action[:, 5] = np.abs(action[:, 5])
+        worlds.step(action)
+    assert worlds.truth()["turns"].max() == 0.0
+
+
+def test_a_hard_squeeze_bruises_and_no_squeeze_does_not_lift():
+    task = make_task("soft_grasp")
+
+    def pulled(strength: float):
+        worlds, memory = _start(task, 2), np.zeros((2, 4))
+        for k in range(95):
+            truth = worlds.truth()
+            action = EXPERTS["soft_grasp"](truth, worlds.view.rigs, k * task.control_dt, memory)
+            if k >= 28:
+                action[:, 6:] = 1.0 - strength
+            worlds.step(action)
+        return worlds.truth()
+
+    crushed, dropped = pulled(2.0), pulled(0.1)
+    assert (crushed["bruise"] > 0).all()
+    assert task.failure(crushed).any()
+    assert not task.success(crushed).any()
+    assert (dropped["bruise"] <= 0).all()
+    assert (dropped["object"][:, 2] < 0.05).all()
+    assert (crushed["squash"] > dropped["squash"]).all()
+
+
+def test_slip_is_the_speed_against_what_holds():
+    twist = np.array([[0.1, 0, 0, 0, 0, 1.0]] * 3)
+    point, tool = np.array([[0.0, 0.2, 0.0]] * 3), np.zeros((3, 3))
+    rigid = np.array([0.1 - 0.2, 0.0, 0.0])
+    velocity = rigid + np.array([[0, 0, 0], [0, 0, 0.03], [0, 0, 0.03]])
+    held = np.array([True, True, False])
+    slip = slip_speed(point=point, velocity=velocity, tool=tool, twist=twist, held=held)
+    np.testing.assert_allclose(slip, [0.0, 0.03, 0.0], atol=1e-12)
+    rate = slip_rate(
+        np.array([[0.02, 0, 0], [0.02, 0.02, 0], [0, 0, 0.5]]), np.array([[1, 0, 0], [1, 1, 0], [1, 1, 0]])
+    )
+    np.testing.assert_allclose(rate, [2 / 3, 1 / 2, np.nan])
+    assert 0 < SLIP_SPEED < 0.03
+
+
+def test_tolerance_is_one_inside_and_a_tenth_at_the_margin():
+    np.testing.assert_allclose(tolerance(np.array([0.0, 1.0, 1.5, 0.5]), bounds=(0, 1), margin=0.5), [1, 1, 0.1, 1])
+    with pytest.raises(BadInput, match="margin"):
+        tolerance(np.zeros(1), bounds=(1, 0), margin=1)
