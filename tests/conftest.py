@@ -86,8 +86,12 @@ def make_examples(n: int = 5, seed: int = 0, size: int = 32) -> dict[type, Any]:
     channel = types.Channel(
         t=t, t_host=t + 100.0, value=rng.normal(size=(n, 6)), unit="N", frame="sensor", kind="measured"
     )
+    view = types.View(
+        name="side", camera=camera, frames=sample.frames[:, ::-1], depth=rng.random((n, size, size), dtype=np.float32)
+    )
     values = [
         hand,
+        view,
         nut,
         contact,
         camera,

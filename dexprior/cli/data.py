@@ -1,22 +1,34 @@
-"""Make human demonstrations (the default), or find a measured data set.
+"""Data: generate demonstrations (the default), bring foreign data in, look at it, check it, hand it on.
 
 dexprior data                 generate demonstrations into out
 dexprior data list            the measured data sets that dexprior knows
 dexprior data get NAME        where a data set lies, or how to get it
-dexprior data import          single impacts from recording=FILE.csv and layout=FILE.yaml into out=FILE.npz
+dexprior data import          foreign episodes: kind=FORMAT source=FOLDER out=FOLDER
+dexprior data import          2-4 s hand-object clips of long videos: videos=FOLDER out=FOLDER
+dexprior data import          single impacts of motion capture: recording=FILE.csv layout=FILE.yaml out=FILE.npz
+dexprior data export          source=FOLDER out=FOLDER: a LeRobotDataset v3
+dexprior data inspect         source=FOLDER out=FOLDER: a contact sheet and a page
+dexprior data validate        source=FOLDER: what is wrong with which episode; exit status 1 where something is
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.data import catalog
 from dexprior.data.demonstrations import DemonstrationConfig
+from dexprior.data.importers import IMPORTERS, ImportSettings
+from dexprior.data.lerobot import LeRobotExportConfig
+from dexprior.data.validate import ValidationConfig
+from dexprior.data.wild import WildConfig
 from dexprior.errors import BadInput
 
-WORDS = ("list", "get NAME", "import")
+WORDS = ("list", "get NAME", "import", "export", "inspect", "validate")
 
 
 @config
@@ -24,19 +36,39 @@ class Config:
     """Settings of `dexprior data`."""
 
     out: str = "runs/demonstrations"
-    """Folder of the demonstrations, or the .npz of import."""
+    """Folder (or, for motion capture, .npz) that is written."""
+    source: str | None = None
+    """Folder that import, export, inspect and validate read."""
+    kind: str | None = None
+    """For import: the format of source; `dexprior data import` without it lists them."""
+    limit: Annotated[int, Ge(1)] | None = None
+    """For import: stop after so many episodes."""
+    videos: str | None = None
+    """For import: a folder of long videos."""
+    models: str | None = None
+    """Folder of the hand-landmark networks, for videos; by default looked for."""
+    detect: bool = False
+    """For validate: compare hands with what the landmark networks see, for pictures of real hands."""
     recording: str | None = None
-    """Motion capture of one rigid body, as CSV."""
+    """For import: motion capture of one rigid body, as CSV."""
     layout: str | None = None
     """The YAML that says what the recording holds; see docs/tutorials/your-own-collisions.md."""
     seed: Annotated[int, Ge(0)] = 0
     """Of the demonstrations."""
     demonstrations: DemonstrationConfig = DemonstrationConfig()
     """How many, and what they look like."""
+    imports: ImportSettings = ImportSettings()
+    """What is to be known about a foreign data set."""
+    wild: WildConfig = WildConfig()
+    """What makes a clip of a long video."""
+    export: LeRobotExportConfig = LeRobotExportConfig()
+    """File sizes and video quality."""
+    validation: ValidationConfig = ValidationConfig()
+    """Thresholds."""
 
 
 def run(config: Config, words: list[str]) -> int:
-    """Generate, list or find."""
+    """Dispatch."""
     if not words:
         from dexprior.pipeline.stages import stage_demonstrations
 
@@ -50,12 +82,45 @@ def run(config: Config, words: list[str]) -> int:
     if len(words) == 2 and words[0] == "get":
         print(catalog.get(words[1]))
         return 0
-    if words == ["import"]:
-        return _import(config)
+    steps: dict[str, Callable[[Config], int]] = {
+        "import": _import,
+        "export": _export,
+        "inspect": _inspect,
+        "validate": _validate,
+    }
+    if len(words) == 1 and words[0] in steps:
+        return steps[words[0]](config)
     raise BadInput(f"data {' '.join(words)}: choices: {', '.join(WORDS)}, or nothing")
 
 
 def _import(config: Config) -> int:
+    if config.recording is not None or config.layout is not None:
+        return _import_impacts(config)
+    if config.videos is not None:
+        return _import_videos(config)
+    if config.kind is None or config.source is None:
+        raise BadInput(
+            "data import: give kind=FORMAT source=FOLDER, or videos=FOLDER, or recording=FILE.csv layout=FILE.yaml; "
+            f"formats: {', '.join(sorted(IMPORTERS))}"
+        )
+    from dexprior.data.importers import import_dataset
+    from dexprior.pose.landmarks import hand_from_landmarks
+
+    result = import_dataset(
+        config.kind,
+        Path(config.source),
+        Path(config.out),
+        limit=config.limit,
+        settings=config.imports,
+        fit=hand_from_landmarks,
+    )
+    for rejected in result.rejected:
+        print(f"rejected {rejected.episode}: {rejected.reason}")
+    print(f"{config.out}: {result.episodes} episodes, {result.records} records, {result.skipped} were there already")
+    return 0
+
+
+def _import_impacts(config: Config) -> int:
     from dexprior.data.impacts import save_impacts
     from dexprior.data.motion_capture import import_impacts, read_layout
 
@@ -65,3 +130,51 @@ def _import(config: Config) -> int:
     save_impacts(impacts, config.out)
     print(f"{config.out}: " + ", ".join(f"{name} {n}" for name, n in counts.items()))
     return 0
+
+
+def _import_videos(config: Config) -> int:
+    from dexprior.data.wild import cut_videos
+
+    assert config.videos is not None
+    show(asdict(cut_videos(config.videos, config.out, detect=_detector(config), settings=config.wild)))
+    return 0
+
+
+def _detector(config: Config) -> Callable[[Any], Any]:
+    from dexprior.pose.detection import detect_landmarks
+
+    return lambda frames: detect_landmarks(frames, config.models)
+
+
+def _source(config: Config, word: str) -> Path:
+    if config.source is None:
+        raise BadInput(f"data {word}: give source=FOLDER of episodes")
+    return Path(config.source)
+
+
+def _export(config: Config) -> int:
+    from dexprior.data.lerobot import export_lerobot
+
+    show(asdict(export_lerobot(_source(config, "export"), Path(config.out), config.export)))
+    return 0
+
+
+def _inspect(config: Config) -> int:
+    from dexprior.data.inspect import inspect
+
+    show(asdict(inspect(_source(config, "inspect"), config.out, seed=config.seed)))
+    return 0
+
+
+def _validate(config: Config) -> int:
+    from dexprior.data.validate import validate
+
+    problems = validate(
+        _source(config, "validate"),
+        settings=config.validation,
+        detect=_detector(config) if config.detect else None,
+    )
+    for problem in problems:
+        print(f"{problem.episode}: {problem.kind}: {problem.reason}")
+    print(f"{len(problems)} problems")
+    return 1 if problems else 0

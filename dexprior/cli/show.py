@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ __all__ = ["first_existing", "show"]
 
 def show(result: dict[str, Any]) -> None:
     """Print a result without its learning curve, which stands in the run folder."""
-    print(json.dumps({k: v for k, v in result.items() if k != "curve"}, indent=2))
+    print(json.dumps({k: v for k, v in result.items() if k != "curve"}, indent=2, default=os.fspath))
 
 
 def first_existing(given: str | None, candidates: list[str], what: str, command: str) -> Path:

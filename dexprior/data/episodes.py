@@ -1,64 +1,153 @@
-"""Episodes on disk: an append-only `index.jsonl`, and for each episode one safetensors file and one mp4.
+"""Episodes on disk: an append-only `index.jsonl`, and for each episode one safetensors file and its videos.
 
-FOLDER/index.jsonl            one line an attempt, written after its files: a killed writer loses no line before
-FOLDER/000012.safetensors     everything but the pixels
-FOLDER/000012.mp4             the pixels
+FOLDER/index.jsonl              one line an attempt, written after its files: a killed writer loses no line before
+FOLDER/000012.safetensors       everything but the pixels
+FOLDER/000012.mp4               the pixels
+FOLDER/000012.NAME.mp4          the pixels of a further view, and
+FOLDER/000012.NAME.depth.mkv    its depth
+
+`dexprior.data.shards` keeps the same parts, many episodes a file.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
-from collections.abc import Iterator
+import struct
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from dexprior.artifacts import from_tensors, make_header, read_tensors, to_tensors, write_tensors
+import numpy as np
+
+from dexprior.artifacts import from_tensors, make_header, to_tensors, write_atomic, write_tensors
 from dexprior.config import to_plain
-from dexprior.data.clips import read_clip, write_clip
+from dexprior.data.clips import encode_clip, read_clip, write_clip
+from dexprior.data.depth import decode_depth, encode_depth
+from dexprior.data.readers import ClipSource, Frames
 from dexprior.errors import ArtifactError
-from dexprior.types import Episode
+from dexprior.types import Camera, Episode
+from dexprior.types.episode import View
 
-__all__ = ["append_index", "read_episode", "read_episodes", "read_index", "write_episode"]
+__all__ = [
+    "EpisodeFolder",
+    "EpisodeSet",
+    "append_index",
+    "describe_episode",
+    "pack_episode",
+    "read_episode",
+    "read_episodes",
+    "read_index",
+    "unpack_episode",
+    "write_episode",
+]
 
 _FRAMES = "0.sample.frames"
+_META = "dexprior"  # as in dexprior.artifacts
+MAIN = "mp4"
+"""The part that holds the pixels of the sample."""
+
+
+class EpisodeSet(Protocol):
+    """Episodes of one folder, whatever its layout."""
+
+    folder: Path
+
+    def __len__(self) -> int: ...
+
+    def name(self, number: int) -> str:
+        """The episode's id."""
+
+    def row(self, number: int) -> dict[str, Any]:
+        """What `describe_episode` says, with `id`."""
+
+    def read(self, number: int) -> Episode:
+        """One episode; ArtifactError or BadInput, naming it, where it is damaged."""
+
+    def clip(self, number: int, view: str | None = None) -> ClipSource:
+        """The pixels of the sample, or of a further view."""
+
+
+def describe_episode(episode: Episode) -> dict[str, Any]:
+    """What an index says of an episode: enough to filter, split and bucket without opening it."""
+    frames = episode.sample.frames
+    return {
+        "task": episode.info.get("task"),
+        "object": episode.sample.object.object,
+        "text": episode.condition.text,
+        "success": bool(episode.info.get("success", True)),
+        "frames": len(frames),
+        "fps": episode.sample.fps,
+        "height": frames.shape[1],
+        "width": frames.shape[2],
+        "views": [view.name for view in episode.views],
+    }
 
 
 def write_episode(folder: Path, number: int, episode: Episode, *, producer: str, seed: int | None = None) -> None:
-    """Write one episode's two files; the index is appended separately, once both are there."""
-    tensors, tree = to_tensors(episode)
-    write_clip(folder / f"{number:06d}.mp4", tensors.pop(_FRAMES), episode.sample.fps)
-    header = make_header(Episode.schema, producer=producer, seed=seed)
-    write_tensors(folder / f"{number:06d}.safetensors", tensors, {"header": to_plain(header), "tree": [tree]})
+    """Write one episode's files; the index is appended separately, once all are there."""
+    stem = f"{number:06d}"
+    tensors, meta, videos, others = _split(episode, producer, seed)
+    for part, frames in videos.items():
+        write_clip(folder / f"{stem}.{part}", frames, episode.sample.fps)
+    for part, data in others.items():
+        write_atomic(folder / f"{stem}.{part}", data)
+    write_tensors(folder / f"{stem}.safetensors", tensors, meta)
+
+
+def pack_episode(episode: Episode, *, producer: str, seed: int | None = None) -> dict[str, bytes]:
+    """The same parts as bytes."""
+    from safetensors.numpy import save as dump
+
+    tensors, meta, videos, others = _split(episode, producer, seed)
+    contiguous = {k: np.asarray(v, order="C") for k, v in tensors.items()}
+    parts = {part: encode_clip(frames, episode.sample.fps) for part, frames in videos.items()}
+    return {**parts, **others, "safetensors": dump(contiguous, metadata={_META: json.dumps(meta)})}
+
+
+def unpack_episode(part: Callable[[str], ClipSource]) -> Episode:
+    """Put an episode together again.
+
+    Args:
+        part: where a part lies.
+
+    Raises:
+        ArtifactError, BadInput: a part is missing, damaged, or of another schema, or they do not belong together.
+    """
+    source = part("safetensors")
+    tensors, meta = _read_part(source)
+    found = meta.get("header", {}).get("schema")
+    if found != Episode.schema:
+        raise ArtifactError(f"{source} holds {found!r}, expected {Episode.schema!r}")
+    tensors[_FRAMES] = read_clip(part(MAIN))[0]
+    episode = from_tensors(meta["tree"][0], tensors)
+    views = meta.get("views", [])
+    return dataclasses.replace(episode, views=tuple(_view(view, part) for view in views)) if views else episode
 
 
 def read_episode(folder: str | Path, number: int) -> Episode:
     """Read one episode with its pixels.
 
     Raises:
-        ArtifactError, BadInput: a file is missing, damaged, or of another schema, or the two do not belong together.
+        ArtifactError, BadInput: a file is missing, damaged, or of another schema, or they do not belong together.
     """
-    path = Path(folder) / f"{number:06d}.safetensors"
-    tensors, meta = read_tensors(path)
-    found = meta.get("header", {}).get("schema")
-    if found != Episode.schema:
-        raise ArtifactError(f"{path} holds {found!r}, expected {Episode.schema!r}")
-    frames, _ = read_clip(path.with_suffix(".mp4"))
-    tensors[_FRAMES] = frames
-    return from_tensors(meta["tree"][0], tensors)
+    return unpack_episode(lambda part: ClipSource(Path(folder) / f"{number:06d}.{part}"))
 
 
 def read_episodes(folder: str | Path) -> Iterator[Episode]:
-    """All kept episodes in order.
+    """All kept episodes in order, of a folder of either layout.
 
     Raises:
         ArtifactError: no index, or no kept episode in it.
     """
-    kept = [row["number"] for row in read_index(folder) if row["kept"]]
-    if not kept:
+    from dexprior.data.shards import open_episodes
+
+    episodes = open_episodes(folder)
+    if not len(episodes):
         raise ArtifactError(f"{folder} holds no kept episode; make some with `dexprior data`")
-    for number in kept:
-        yield read_episode(folder, number)
+    for number in range(len(episodes)):
+        yield episodes.read(number)
 
 
 def append_index(folder: Path, row: dict[str, Any]) -> None:
@@ -90,3 +179,126 @@ def read_index(folder: str | Path) -> list[dict[str, Any]]:
                 raise ArtifactError(f"{path}, line {k + 1}: {error}") from None
             os.truncate(path, sum(len(whole) for whole in lines[:-1]))
     return rows
+
+
+class EpisodeFolder:
+    """The kept episodes of a folder that `write_episode` filled."""
+
+    def __init__(self, folder: str | Path) -> None:
+        """Read the index; errors as in `read_index`."""
+        self.folder = Path(folder)
+        self._kept = [row for row in read_index(folder) if row["kept"]]
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def name(self, number: int) -> str:
+        """See `EpisodeSet`."""
+        return f"{self._kept[number]['number']:06d}"
+
+    def row(self, number: int) -> dict[str, Any]:
+        """See `EpisodeSet`; what the index does not hold comes from the episode's header."""
+        row = self._kept[number]
+        source = self._part(number, "safetensors")
+        header = _read_header(source)[0]
+        tree, views = header["tree"][0]["fields"], header.get("views", [])
+        sample, info = tree["sample"]["fields"], tree["info"]
+        return {
+            "id": self.name(number),
+            "seed": row.get("seed"),
+            "task": info.get("task"),
+            "object": sample["object"]["fields"]["object"],
+            "text": tree["condition"]["fields"]["text"],
+            "success": bool(info.get("success", True)),
+            "frames": header["shapes"]["0.sample.hand.t"][0],
+            "fps": sample["fps"],
+            "height": sample["camera"]["fields"]["height"],
+            "width": sample["camera"]["fields"]["width"],
+            "views": [view["name"] for view in views],
+        }
+
+    def read(self, number: int) -> Episode:
+        """See `read_episode`."""
+        return read_episode(self.folder, self._kept[number]["number"])
+
+    def clip(self, number: int, view: str | None = None) -> ClipSource:
+        """See `EpisodeSet`."""
+        return self._part(number, MAIN if view is None else f"{view}.{MAIN}")
+
+    def _part(self, number: int, part: str) -> ClipSource:
+        return ClipSource(self.folder / f"{self.name(number)}.{part}")
+
+
+# --- parts ---
+
+
+def _split(
+    episode: Episode, producer: str, seed: int | None
+) -> tuple[dict[str, np.ndarray], dict[str, Any], dict[str, Frames], dict[str, bytes]]:
+    """Arrays, their description, videos, and other parts."""
+    tensors, tree = to_tensors(dataclasses.replace(episode, views=()))
+    videos = {MAIN: tensors.pop(_FRAMES)}
+    others: dict[str, bytes] = {}
+    views = []
+    for view in episode.views:
+        camera = view.camera
+        row: dict[str, Any] = {
+            "name": view.name,
+            "camera": {"K": camera.K.tolist(), "T_base_cam": camera.T_base_cam.tolist()},
+            "size": [camera.height, camera.width],
+            "frames": view.frames is not None,
+            "depth_step": None,
+        }
+        if view.frames is not None:
+            videos[f"{view.name}.{MAIN}"] = view.frames
+        if view.depth is not None:
+            others[f"{view.name}.depth.mkv"], row["depth_step"] = encode_depth(view.depth)
+        views.append(row)
+    header = make_header(Episode.schema, producer=producer, seed=seed)
+    meta: dict[str, Any] = {"header": to_plain(header), "tree": [tree]}
+    return tensors, meta | ({"views": views} if views else {}), videos, others
+
+
+def _view(row: Mapping[str, Any], part: Callable[[str], ClipSource]) -> View:
+    name, (height, width) = row["name"], row["size"]
+    return View(
+        name=name,
+        camera=Camera(
+            K=np.array(row["camera"]["K"]),
+            T_base_cam=np.array(row["camera"]["T_base_cam"]),
+            width=width,
+            height=height,
+        ),
+        frames=read_clip(part(f"{name}.{MAIN}"))[0] if row["frames"] else None,
+        depth=None if row["depth_step"] is None else decode_depth(part(f"{name}.depth.mkv"), row["depth_step"]),
+    )
+
+
+def _read_part(source: ClipSource) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as parse
+
+    if not source.path.is_file():
+        raise ArtifactError(f"{source}: no such file")
+    meta, _ = _read_header(source)
+    try:
+        return parse(source.read_bytes()), meta
+    except (SafetensorError, ValueError) as error:
+        raise ArtifactError(f"{source} is truncated or damaged: {error}") from None
+
+
+def _read_header(source: ClipSource) -> tuple[dict[str, Any], int]:
+    """The description with `shapes` of the arrays, and the header's length [bytes]."""
+    if not source.path.is_file():
+        raise ArtifactError(f"{source}: no such file")
+    with source.path.open("rb") as stream:
+        stream.seek(source.offset)
+        try:
+            (length,) = struct.unpack("<Q", stream.read(8))
+            if length > 100_000_000:
+                raise ValueError("header too long")
+            header = json.loads(stream.read(length))
+            meta = json.loads(header.pop("__metadata__")[_META])
+            return meta | {"shapes": {name: entry["shape"] for name, entry in header.items()}}, 8 + length
+        except (struct.error, ValueError, KeyError, TypeError) as error:
+            raise ArtifactError(f"{source} is not a dexprior file, or it is truncated: {error!r}") from None

@@ -11,6 +11,7 @@ from jaxtyping import Float, UInt8
 
 from dexprior.artifacts import file_hash, from_tensors, read_tensors, to_tensors, write_tensors
 from dexprior.data.episodes import read_episodes
+from dexprior.data.shards import ShardSet, open_episodes
 from dexprior.errors import BadInput
 from dexprior.types import Camera, Episode, PriorCondition
 
@@ -73,7 +74,8 @@ def load_stack(folder: str | Path, size: int) -> Stack:
     """Stack a folder of episodes; the decoded arrays are kept beside them for the next reader."""
     folder = Path(folder)
     cache = folder / f"stack-{size}.safetensors"
-    index = file_hash(folder / "index.jsonl")
+    shards = open_episodes(folder)
+    index = shards.fingerprint if isinstance(shards, ShardSet) else file_hash(folder / "index.jsonl")
     if cache.exists():
         tensors, meta = read_tensors(cache)
         if meta["index"] == index:

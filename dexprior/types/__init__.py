@@ -7,7 +7,7 @@ value that exists is valid. `dexprior.artifacts` saves and loads every one of th
 
 from dexprior.types.collision import CollisionModel, ContactGeometry
 from dexprior.types.command import Command, CommandMode
-from dexprior.types.episode import Episode
+from dexprior.types.episode import Episode, View
 from dexprior.types.hand import FINGERS, HAND_JOINTS, MANO_JOINTS, HandTrajectory, Side
 from dexprior.types.object import ContactSchedule, ObjectTrajectory
 from dexprior.types.prior import Camera, ContactConfiguration, PriorCondition, VideoSample
@@ -35,5 +35,6 @@ __all__ = [
     "Side",
     "Trace",
     "VideoSample",
+    "View",
     "WrenchTrack",
 ]

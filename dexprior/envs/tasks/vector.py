@@ -121,7 +121,8 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
 
         A world whose episode was over before this call restarts instead: its reward is 0 and its action is not used.
         """
-        restart = np.flatnonzero(self._over) if self.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP else []
+        restarting = self._over & (self.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP)
+        restart = np.flatnonzero(restarting)
         self.worlds.step(actions)
         self._steps += 1
         if len(restart):

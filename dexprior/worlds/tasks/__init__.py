@@ -2,15 +2,11 @@
 
     worlds = TaskWorlds(make_task("pick_place"), n=64)
 
-A new task is a subclass of `Task` in a module of its own and a line in `TASKS`.
+A new task is a subclass of `Task` in a module of its own and a line in `registry.TASKS`.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
-from dexprior.config import validate
-from dexprior.errors import UnknownName
 from dexprior.worlds.tasks.base import (
     SLIP_SPEED,
     Layout,
@@ -24,6 +20,7 @@ from dexprior.worlds.tasks.base import (
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
+from dexprior.worlds.tasks.registry import TASKS, make_task
 from dexprior.worlds.tasks.soft_grasp import SoftGrasp, SoftGraspConfig
 from dexprior.worlds.tasks.worlds import ArmAction, RigState, TaskWorlds, View
 
@@ -54,28 +51,3 @@ __all__ = [
     "slip_speed",
     "tolerance",
 ]
-
-TASKS: dict[str, tuple[type[Task], type]] = {
-    "nut_bolt": (NutBolt, NutBoltConfig),
-    "peg": (Peg, PegConfig),
-    "pick_place": (PickPlace, PickPlaceConfig),
-    "soft_grasp": (SoftGrasp, SoftGraspConfig),
-}
-"""Name -> the task and its configuration."""
-
-
-def make_task(name: str, **settings: Any) -> Task:
-    """A task by name.
-
-    Args:
-        name: one of `TASKS`.
-        settings: fields of its configuration that differ from the defaults.
-
-    Raises:
-        UnknownName: no such task.
-        ConfigError: an unknown setting, or one of a wrong type or out of range.
-    """
-    if name not in TASKS:
-        raise UnknownName("task", name, tuple(TASKS))
-    kind, settings_class = TASKS[name]
-    return kind(validate(settings_class, settings, where=f"task {name}"))  # type: ignore[call-arg]

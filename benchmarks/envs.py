@@ -1,0 +1,153 @@
+"""Environment steps of the task suite per CPU-second against bare `mj_step` and against other packages, in one run.
+
+Prints JSON lines {name, value, unit, peer, peer_value, ratio}. An efficiency is the share of the CPU time that MuJoCo
+needs for the same steps from the same states; 1 is a loop of bare `mj_step`.
+
+    python benchmarks/envs.py [worlds]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+
+import dexprior  # noqa: F401  # before MuJoCo: chooses the off-screen OpenGL platform
+
+import mujoco  # isort: skip
+import numpy as np
+
+from dexprior.envs.tasks import TaskVectorEnv, make_vec_env
+from dexprior.worlds.tasks.experts import EXPERTS
+
+RIGID = ("pick_place", "peg", "nut_bolt")
+
+
+def main(worlds: int = 256) -> None:
+    """Measure and print."""
+    efficiencies = {}
+    for task in RIGID:
+        n = min(worlds, 16) if task == "nut_bolt" else worlds
+        env = _busy(task, n)
+        ours, bare = _against_bare(env)
+        _print(f"{task}, {n} worlds, one thread", ours, "control steps/CPU-s", "bare mj_step", bare)
+        efficiencies[task] = ours / bare
+    _threads(worlds)
+    _simulation_speed(worlds)
+    best = efficiencies["pick_place"]
+    for peer in ("FetchPickAndPlace-v4", "HandManipulateBlock-v1"):
+        value = _gymnasium_robotics(peer)
+        if value is not None:
+            _print("efficiency, pick_place", best, "1", peer, value)
+
+
+def _busy(task: str, worlds: int, threads: int = 1) -> TaskVectorEnv:
+    """Worlds in the middle of the expert's work, where contacts are."""
+    env = make_vec_env(task, num_envs=worlds, threads=threads, autoreset=False)
+    env.reset(seed=0)
+    memory = np.zeros((worlds, 4))
+    for k in range(round(0.4 * env.task.horizon / env.task.control_dt)):
+        env.worlds.step(EXPERTS[task](env.worlds.truth(), env.worlds.view.rigs, k * env.task.control_dt, memory))
+    return env
+
+
+def _against_bare(env: TaskVectorEnv, rounds: int = 5, steps: int = 4) -> tuple[float, float]:
+    """Control steps per CPU-second of the environment, and of `mj_step` from the same states under the same controls.
+
+    Both sides start every round from the same states; medians over rounds.
+    """
+    n, substeps = env.num_envs, round(env.task.control_dt / env.worlds.model.opt.timestep)
+    action = np.zeros((n, env.worlds.action_size))
+    action[:, 6:] = -1.0
+    some = range(0, n, max(n // 16, 1))
+    rates = []
+    for _ in range(rounds):
+        pairs = [env.worlds.data(k) for k in some]
+        start = time.process_time()
+        for model, data in pairs:
+            for _ in range(steps):
+                mujoco.mj_step(model, data, nstep=substeps)
+        bare = steps * len(pairs) / (time.process_time() - start)
+        start = time.process_time()
+        for _ in range(steps):
+            env.step(action)
+        rates.append((steps * n / (time.process_time() - start), bare))
+    ours, bare = np.median(rates, axis=0)
+    return float(ours), float(bare)
+
+
+def _threads(worlds: int) -> None:
+    """Wall-clock rates of one thread and of two."""
+
+    def rate(threads: int) -> float:
+        env = _busy("pick_place", worlds, threads)
+        action = np.zeros((worlds, env.worlds.action_size))
+        return _wall(lambda: env.step(action), 20) * worlds
+
+    one, two = rate(1), rate(2)
+    _print(f"pick_place, {worlds} worlds, two threads", two, "control steps/s", "one thread", one)
+
+
+def _simulation_speed(worlds: int) -> None:
+    """Simulation steps of the thread, and how many times faster than real time the fruit in grasp is."""
+    env = _busy("nut_bolt", 8)
+    substeps = round(env.task.control_dt / env.worlds.model.opt.timestep)
+    action = np.zeros((8, env.worlds.action_size))
+    action[:, 6] = -1.0
+    rate = _cpu(lambda: env.worlds.step(action), 20) * 8 * substeps
+    _print("nut on bolt, with the arm", rate, "simulation steps/CPU-s", "target", 1000.0)
+    env = _busy("soft_grasp", 8)
+    action = np.zeros((8, env.worlds.action_size))
+    rate = _cpu(lambda: env.step(action), 20) * 8 * env.task.control_dt
+    _print("strawberry in grasp", rate, "simulated s/CPU-s", "target", 5.0)
+
+
+def _gymnasium_robotics(name: str) -> float | None:
+    """Efficiency of one of its environments: bare `mj_step` on its model and frame skip, over `env.step`."""
+    try:
+        import gymnasium
+        import gymnasium_robotics
+    except ImportError:
+        print(json.dumps({"name": f"efficiency of {name}", "skipped": "gymnasium-robotics is not installed"}))
+        return None
+    gymnasium.register_envs(gymnasium_robotics)
+    try:
+        env = gymnasium.make(name).unwrapped
+    except AssertionError:  # seen with gymnasium-robotics 1.4.2 on MuJoCo 3.17: Fetch's joint types
+        print(json.dumps({"name": f"efficiency of {name}", "skipped": "it cannot be made with this MuJoCo"}))
+        return None
+    env.reset(seed=0)
+    model, frame_skip = env.model, env.n_substeps
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:] = env.data.qpos, env.data.qvel
+    data.mocap_pos[:], data.mocap_quat[:] = env.data.mocap_pos, env.data.mocap_quat
+    action = np.zeros(env.action_space.shape)
+    stepped = _cpu(lambda: env.step(action), 200)
+    bare = _cpu(lambda: mujoco.mj_step(model, data, nstep=frame_skip), 200)
+    return stepped / bare
+
+
+def _cpu(step: Callable[[], object], times: int) -> float:
+    step()
+    start = time.process_time()
+    for _ in range(times):
+        step()
+    return times / (time.process_time() - start)
+
+
+def _wall(step: Callable[[], object], times: int) -> float:
+    step()
+    start = time.perf_counter()
+    for _ in range(times):
+        step()
+    return times / (time.perf_counter() - start)
+
+
+def _print(name: str, value: float, unit: str, peer: str, peer_value: float) -> None:
+    row = {"name": name, "value": value, "unit": unit, "peer": peer, "peer_value": peer_value}
+    print(json.dumps(row | {"ratio": value / peer_value}), flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:2]))

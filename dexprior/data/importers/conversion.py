@@ -1,0 +1,209 @@
+"""From what an importer found to an episode of ours: one camera, one hand, one object, and the object's cloud."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.data.importers.base import Imported, ImportSettings, Mesh, View
+from dexprior.errors import BadInput
+from dexprior.geometry.rotations import quat_rotate
+from dexprior.geometry.timing import contact_intervals, hysteresis
+from dexprior.geometry.transforms import invert_pose, transform_points
+from dexprior.hands.mano import contact_configuration
+from dexprior.types import (
+    FINGERS,
+    Camera,
+    ContactSchedule,
+    Episode,
+    HandTrajectory,
+    ObjectTrajectory,
+    PriorCondition,
+    VideoSample,
+    WrenchTrack,
+)
+from dexprior.types.episode import View as EpisodeView
+
+__all__ = ["NEEDED", "chosen_view", "mesh_cloud", "scaled_camera", "scaled_size", "to_episode"]
+
+NEEDED = ("pictures", "calibration", "hand", "object", "mesh")
+"""What an episode cannot do without."""
+
+
+def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Episode:
+    """A complete episode of ours.
+
+    What an `Episode` cannot do without (pictures, a calibrated camera, a hand, an object, its mesh) must have been
+    recorded. The rest is filled with zeros where it was not, and `info["not_recorded"]` names it: no reader may take
+    such a wrench, contact or force for a measurement.
+
+    Raises:
+        BadInput: a needed part is missing; the message names every one.
+    """
+    if imported.exact is not None:
+        return imported.exact()
+    settings = settings or ImportSettings()
+    view = chosen_view(imported, settings)
+    hand = _chosen_hand(imported, settings)
+    thing = next((o for o in imported.objects if o.object == imported.target), None)
+    mesh = None if thing is None else imported.meshes.get(thing.object)
+    parts = (view, None if view is None else view.camera, hand, thing, mesh)
+    missing = [name for name, part in zip(NEEDED, parts) if part is None]
+    if view is None or view.camera is None or hand is None or thing is None or mesh is None:
+        raise BadInput(f"{imported.episode} lacks {', '.join(missing)}: it is no complete episode")
+    size = scaled_size(view, settings.height)
+    camera = scaled_camera(view.camera, size)
+    frames = view.read(size, 0, view.frames)
+    others = [v for v in imported.views if v is not view and v.camera is not None][: settings.further_views]
+    first = int(thing.valid.argmax())
+    local = mesh_cloud(mesh, settings.cloud_points)
+    quat = thing.pose[first, 3:]
+    cloud = np.concatenate([transform_points(thing.pose[first], local[:, :3]), quat_rotate(quat, local[:, 3:])], axis=1)
+    text = imported.text[0] if imported.text else settings.text or f"a hand uses the {thing.object.replace('_', ' ')}."
+    absent = [name for name in imported.absent if name not in NEEDED]
+    wrench = imported.wrench or WrenchTrack(
+        t=hand.t, wrench=np.zeros((len(hand), 6)), tared=False, gravity_compensated=False
+    )
+    provenance = {"source": "real", "data_set": imported.kind, "episode": imported.episode, "licence": imported.licence}
+    info = {
+        **provenance,
+        "origin": imported.source,
+        "camera": view.name,
+        "paraphrases": list(imported.text[1:]),
+        "not_recorded": absent,
+        "problems": list(imported.problems),
+        "other_hands": [h.side for h in imported.hands if h is not hand],
+        "other_objects": [o.object for o in imported.objects if o is not thing],
+        **{k: v for k, v in imported.ids.items() if v is not None},
+    }
+    return Episode(
+        sample=VideoSample(
+            frames=frames,
+            fps=view.fps,
+            camera=camera,
+            hand=hand,
+            object=thing,
+            contact=_schedule(hand, thing) if imported.touch else _no_contact(),
+            provenance=provenance,
+        ),
+        condition=PriorCondition(
+            cloud=cloud,
+            start=contact_configuration(hand, 0),
+            target=contact_configuration(hand, -1),
+            camera=camera,
+            text=text,
+        ),
+        wrench=wrench,
+        info=info,
+        views=tuple(_further(other, settings) for other in others),
+    )
+
+
+def mesh_cloud(mesh: Mesh, points: int, *, seed: int = 0) -> Float[np.ndarray, "point 6"]:
+    """Points and outward normals on a mesh's surface in the object's frame, evenly spread [m].
+
+    Uniform samples of the triangles, thinned by farthest-point sampling; the same for one seed.
+
+    Raises:
+        BadInput: no mesh, no triangle, or a size that no hand-held object has.
+    """
+    import open3d as o3d
+
+    if not mesh.path.is_file():
+        raise BadInput(f"{mesh.path}: no such file")
+    with o3d.utility.VerbosityContextManager(o3d.utility.VerbosityLevel.Error):
+        shape = o3d.io.read_triangle_mesh(mesh.path)
+    vertices = np.asarray(shape.vertices) * mesh.scale
+    triangles = (
+        vertices[np.asarray(shape.triangles, dtype=np.int64).reshape(-1, 3)] if len(vertices) else np.zeros((0, 3, 3))
+    )
+    cross = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
+    area = np.linalg.norm(cross, axis=1)
+    if not np.isfinite(vertices).all() or not area.sum() > 0:
+        raise BadInput(f"{mesh.path} holds no triangle, or points that are not finite")
+    extent = float(np.ptp(vertices, axis=0).max())
+    if not 1e-3 <= extent <= 3.0:
+        hint = ": the mesh is in millimetres" if 3 < extent <= 3000 else ""
+        raise BadInput(f"{mesh.path} is {extent:.3g} m large, an object in a hand has 0.001 to 3 m{hint}")
+    rng = np.random.default_rng(seed)
+    chosen = rng.choice(len(area), size=8 * points, p=area / area.sum())
+    u, v = np.sqrt(rng.random((8 * points, 1))), rng.random((8 * points, 1))
+    a, b, c = np.moveaxis(triangles[chosen], 1, 0)
+    samples = (1 - u) * a + u * (1 - v) * b + u * v * c
+    normals = cross[chosen] / area[chosen, None]
+    kept = [0]
+    distance = np.linalg.norm(samples - samples[0], axis=1)
+    for _ in range(points - 1):
+        kept.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.linalg.norm(samples - samples[kept[-1]], axis=1))
+    return np.concatenate([samples[kept], normals[kept]], axis=1)
+
+
+def chosen_view(imported: Imported, settings: ImportSettings) -> View | None:
+    """The camera of the settings, else the first calibrated one, else the first.
+
+    Raises:
+        BadInput: no camera of that name; the message lists them.
+    """
+    if settings.view is not None:
+        names = [view.name for view in imported.views]
+        if settings.view not in names:
+            raise BadInput(f"{imported.episode} has no camera {settings.view!r}; it has: {', '.join(names) or 'none'}")
+        return imported.views[names.index(settings.view)]
+    calibrated = [view for view in imported.views if view.camera is not None]
+    return next(iter([*calibrated, *imported.views]), None)
+
+
+def _further(view: View, settings: ImportSettings) -> EpisodeView:
+    assert view.camera is not None
+    size = scaled_size(view, settings.height)
+    name = re.sub(r"[^a-z0-9_]+", "_", view.name.lower())
+    return EpisodeView(name=name, camera=scaled_camera(view.camera, size), frames=view.read(size, 0, view.frames))
+
+
+def _chosen_hand(imported: Imported, settings: ImportSettings) -> HandTrajectory | None:
+    if settings.side is not None:
+        return next((hand for hand in imported.hands if hand.side == settings.side), None)
+    thing = next((o for o in imported.objects if o.object == imported.target), None)
+    if thing is None or len(imported.hands) < 2:
+        return next(iter(imported.hands), None)
+
+    def distance(hand: HandTrajectory) -> float:
+        tips = hand.joints[:, 4::4] - thing.pose[:, None, :3]
+        return float(np.median(np.linalg.norm(tips, axis=-1).min(axis=1)))
+
+    return min(imported.hands, key=distance)
+
+
+def scaled_size(view: View, height: int | None) -> tuple[int, int]:
+    """Height and width of the pictures to store; even, as video needs."""
+    if height is None or height >= view.height:
+        return view.height, view.width
+    return 2 * round(height / 2), 2 * round(view.width * height / view.height / 2)
+
+
+def scaled_camera(camera: Camera, size: tuple[int, int]) -> Camera:
+    """The calibration for pictures scaled to (height, width)."""
+    scale = np.diag([size[1] / camera.width, size[0] / camera.height, 1.0])
+    return Camera(K=scale @ camera.K, T_base_cam=camera.T_base_cam, width=size[1], height=size[0])
+
+
+def _no_contact() -> ContactSchedule:
+    return ContactSchedule(
+        finger=(), t_on=np.zeros(0), t_off=np.zeros(0), point=np.zeros((0, 3)), normal_force=np.zeros(0)
+    )
+
+
+def _schedule(hand: HandTrajectory, thing: ObjectTrajectory) -> ContactSchedule:
+    touching = hysteresis(hand.contact, on=0.5, off=0.25)
+    local = transform_points(invert_pose(thing.pose), hand.joints[:, 4::4])
+    touches = [(k, a, b) for k in range(5) for a, b in contact_intervals(touching[:, k])]
+    return ContactSchedule(
+        finger=tuple(FINGERS[k] for k, _, _ in touches),
+        t_on=np.array([hand.t[a] for _, a, _ in touches]),
+        t_off=np.array([hand.t[b - 1] for _, _, b in touches]),
+        point=np.array([local[a:b, k].mean(axis=0) for k, a, b in touches]).reshape(-1, 3),
+        normal_force=np.array([hand.force[a:b, k].mean() for k, a, b in touches]),
+    )

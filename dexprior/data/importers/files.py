@@ -1,0 +1,300 @@
+"""Files of foreign data sets: YAML, JSON, arrays and pictures, each with one clear error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.data.importers.base import View
+from dexprior.data.readers import Frames
+from dexprior.errors import BadInput
+from dexprior.types import Camera
+
+__all__ = [
+    "decode_picture",
+    "entries",
+    "integer",
+    "json_from",
+    "listed",
+    "numbers",
+    "opencv_camera",
+    "path_view",
+    "picture_view",
+    "pose_from_xyzw",
+    "read_array",
+    "read_json",
+    "read_members",
+    "read_yaml",
+    "rigid",
+    "subfolders",
+]
+
+
+def entries(mapping: Any, names: Sequence[str], where: str | Path) -> list[Any]:
+    """Values of a mapping by name.
+
+    Raises:
+        BadInput: not a mapping, or a name that it lacks (the message lists what it has).
+    """
+    if not isinstance(mapping, dict):
+        raise BadInput(f"{where}: expected named entries, found {type(mapping).__name__}")
+    for name in names:
+        if name not in mapping:
+            raise BadInput(f"{where} holds no {name!r}; it has: {', '.join(map(str, mapping)) or 'nothing'}")
+    return [mapping[name] for name in names]
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file")
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} cannot be read as text: {error}") from None
+
+
+def read_yaml(path: Path) -> Any:
+    """A YAML file's plain data.
+
+    Raises:
+        BadInput: no such file, or not YAML.
+    """
+    import yaml
+
+    try:
+        return yaml.safe_load(_text(path))
+    except yaml.YAMLError as error:
+        raise BadInput(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+
+
+def read_json(path: Path) -> Any:
+    """A JSON file's plain data.
+
+    Raises:
+        BadInput: no such file, or not JSON.
+    """
+    return json_from(_text(path), path)
+
+
+def json_from(text: str | bytes, where: str | Path) -> Any:
+    """Parse JSON; NaN is refused where numbers are expected, later.
+
+    Raises:
+        BadInput: not JSON.
+    """
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise BadInput(f"{where} is not JSON, or it is truncated: {error}") from None
+
+
+def read_array(path: Path, *axes: int | None) -> np.ndarray:
+    """A `.npy` file of plain numbers; nothing is unpickled.
+
+    Args:
+        path: the file.
+        axes: expected shape, None for any length.
+
+    Raises:
+        BadInput: no such file, damaged, of objects, or of another shape.
+    """
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file")
+    try:
+        array = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise BadInput(f"{path} is not an array of plain numbers, or it is truncated: {error}") from None
+    if array.ndim != len(axes) or any(n not in (None, m) for n, m in zip(axes, array.shape)):
+        shown = ", ".join("any" if n is None else str(n) for n in axes)
+        raise BadInput(f"{path} has shape {array.shape}, expected ({shown})")
+    return array
+
+
+def read_members(path: Path, names: Sequence[str]) -> list[np.ndarray]:
+    """Some arrays of an `.npz` archive, without reading the others.
+
+    Raises:
+        BadInput: no such file, damaged, or an array that it lacks.
+    """
+    import zipfile
+
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            for name in names:
+                if name not in archive.files:
+                    raise BadInput(f"{path} holds no {name!r}; it has: {', '.join(archive.files) or 'nothing'}")
+            return [archive[name] for name in names]
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{path} is not an archive of plain arrays, or it is truncated: {error}") from None
+
+
+def numbers(value: Any, where: str, *shape: int) -> np.ndarray:
+    """An array of finite numbers from plain data.
+
+    Raises:
+        BadInput: not numbers, of another shape, or not finite.
+    """
+    try:
+        array = np.array(value, dtype=np.float64).reshape(shape)
+    except (TypeError, ValueError):
+        raise BadInput(f"{where}: expected numbers of shape {shape}, found {str(value)[:80]}") from None
+    if not np.isfinite(array).all():
+        raise BadInput(f"{where} holds values that are not finite")
+    return array
+
+
+def integer(value: Any, where: str, *, low: int = 0, high: int | None = None) -> int:
+    """A whole number.
+
+    Raises:
+        BadInput: something else, or out of range.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise BadInput(f"{where} = {value!r}: expected a whole number")
+    if value < low or (high is not None and value > high):
+        raise BadInput(f"{where} = {value}: expected {low} to {'any' if high is None else high}")
+    return int(value)
+
+
+def listed(value: Any, where: str, *, choices: Sequence[str] | None = None) -> list[Any]:
+    """A list that is not empty, of `choices` where they are given.
+
+    Raises:
+        BadInput: something else.
+    """
+    if not isinstance(value, list) or not value:
+        raise BadInput(f"{where} = {value!r}: expected a list")
+    for item in value if choices is not None else ():
+        if choices is not None and item not in choices:
+            raise BadInput(f"{where} holds {item!r}; choices: {', '.join(choices)}")
+    return value
+
+
+def subfolders(folder: Path) -> list[Path]:
+    """Folders in a folder, by name."""
+    return sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
+
+
+# --- pictures and cameras -----------------------------------------------------------------------------------
+
+
+def decode_picture(stream: Any, where: str | Path, size: tuple[int, int] | None = None) -> np.ndarray:
+    """One picture as RGB, scaled to (height, width).
+
+    Raises:
+        BadInput: not a picture, or truncated.
+    """
+    from PIL import Image
+
+    try:
+        with Image.open(stream) as image:
+            rgb = image.convert("RGB")
+            if size is not None and (rgb.height, rgb.width) != size:
+                rgb = rgb.resize((size[1], size[0]), Image.Resampling.BOX)
+            return np.asarray(rgb)
+    except (OSError, SyntaxError, ValueError) as error:
+        raise BadInput(f"{where} is not a picture, or it is truncated: {error}") from None
+
+
+def picture_view(
+    name: str,
+    count: int,
+    load: Callable[[int, tuple[int, int] | None], np.ndarray],
+    *,
+    fps: float,
+    camera: Callable[[int, int], Camera] | None = None,
+    lens: str = "pinhole",
+    motion: Float[np.ndarray, "time 7"] | None = None,
+) -> View:
+    """A view made of single pictures.
+
+    Args:
+        name: the camera.
+        count: number of pictures.
+        load: (index, size) -> RGB.
+        fps: pictures per second.
+        camera: calibration for pictures of (height, width).
+        lens: lens model.
+        motion: pose of a camera that moves.
+    """
+    height, width = load(0, None).shape[:2]
+
+    def read(size: tuple[int, int] | None, start: int, stop: int) -> Frames:
+        return np.stack([load(k, size) for k in range(start, stop)])
+
+    return View(
+        name=name,
+        fps=fps,
+        frames=count,
+        height=height,
+        width=width,
+        read=read,
+        camera=None if camera is None else camera(height, width),
+        lens=lens,
+        motion=motion,
+    )
+
+
+def opencv_camera(K: Float[np.ndarray, "3 3"], T_base_cam: Float[np.ndarray, "4 4"], height: int, width: int) -> Camera:
+    """Our camera from an OpenCV calibration, whose pixel centres are at integers and ours at half-integers."""
+    K = np.array(K, dtype=np.float64)
+    K[:2, 2] += 0.5
+    return Camera(K=K, T_base_cam=rigid(T_base_cam), width=width, height=height)
+
+
+def rigid(T: Float[np.ndarray, "*rows 4"]) -> Float[np.ndarray, "4 4"]:
+    """The rigid transform nearest to a rounded one (3 x 4 or 4 x 4).
+
+    Raises:
+        BadInput: it is far from any, or not finite.
+    """
+    full = np.eye(4)
+    T = np.asarray(T, dtype=np.float64)
+    full[:3] = T[:3]
+    if not np.isfinite(full).all():
+        raise BadInput("a calibration holds values that are not finite")
+    U, s, Vt = np.linalg.svd(full[:3, :3])
+    if np.abs(s - 1).max() > 0.02 or np.linalg.det(U @ Vt) < 0:
+        raise BadInput(f"a calibration's rotation has singular values {s.round(3).tolist()}, or mirrors: not rigid")
+    full[:3, :3] = U @ Vt
+    return full
+
+
+def pose_from_xyzw(q_xyzw_t: Float[np.ndarray, "*batch 7"]) -> Float[np.ndarray, "*batch 7"]:
+    """[qx qy qz qw x y z] -> [x y z qw qx qy qz], quaternion normalised."""
+    a = np.asarray(q_xyzw_t, dtype=np.float64)
+    quat = a[..., [3, 0, 1, 2]]
+    norm = np.linalg.norm(quat, axis=-1, keepdims=True)
+    return np.concatenate([a[..., 4:], quat / np.where(norm > 0, norm, np.nan)], axis=-1)
+
+
+def path_view(
+    name: str,
+    paths: Sequence[Path],
+    *,
+    fps: float,
+    camera: Callable[[int, int], Camera] | None = None,
+    lens: str = "pinhole",
+    motion: Float[np.ndarray, "time 7"] | None = None,
+) -> View:
+    """A view of picture files; arguments as `picture_view`.
+
+    Raises:
+        BadInput: a file is missing, or the first one is not a picture.
+    """
+    if missing := [p for p in paths if not p.is_file()]:
+        raise BadInput(f"{len(missing)} of {len(paths)} pictures are missing, the first is {missing[0].name}")
+
+    def load(k: int, size: tuple[int, int] | None) -> np.ndarray:
+        return decode_picture(paths[k], paths[k], size)
+
+    return picture_view(name, len(paths), load, fps=fps, camera=camera, lens=lens, motion=motion)

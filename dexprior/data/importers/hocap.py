@@ -1,0 +1,177 @@
+"""HO-Cap (Wang et al. 2024, "HO-Cap: A Capture System and Dataset for 3D Reconstruction and Pose Tracking of
+Hand-Object Interaction").
+
+Layout and conventions from the toolkit, https://github.com/IRVLUTD/HO-Cap (`README.md`,
+`hocap_toolkit/loaders/sequence_loader.py`, `layers/mano_layer.py`, `renderers/sequence_renderer.py`):
+
+ROOT/subject_1/20231025_165502/meta.yaml     num_frames, object_ids, mano_sides, task_id, subject_id, realsense, ...
+                               poses_m.npy   (hand, frame, 51), right first: rotation, 45 PCA coefficients, translation
+                               poses_o.npy   (object, frame, 7): qx qy qz qw x y z
+                               SERIAL/color_000000.jpg, label_000000.npz (hand_joints_3d in that camera's frame)
+ROOT/calibration/intrinsics/SERIAL.yaml, extrinsics/NAME, mano/subject_1.yaml
+ROOT/models/G01_1/textured_mesh.obj
+
+Everything is in metres in the frame of AprilTag 1, whose z points up from the table: the base frame. MANO's mean
+pose is added to the coefficients. The HoloLens' moving camera is left out.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.data.importers.base import ImportContext, Imported, Importer, Mesh, View
+from dexprior.data.importers.files import (
+    entries,
+    integer,
+    listed,
+    numbers,
+    opencv_camera,
+    path_view,
+    pose_from_xyzw,
+    read_array,
+    read_members,
+    read_yaml,
+    rigid,
+    subfolders,
+)
+from dexprior.data.importers.mano_parameters import ManoRecord, mano_hand
+from dexprior.data.importers.tracks import most_moved, object_track
+from dexprior.errors import BadInput
+
+__all__ = ["HOCAP"]
+
+_FPS = 30.0
+_HANDS = ("right", "left")  # order of poses_m
+
+
+def _episodes(folder: Path) -> list[str]:
+    return [
+        f"{subject.name}/{sequence.name}"
+        for subject in subfolders(folder)
+        for sequence in subfolders(subject)
+        if (sequence / "meta.yaml").is_file()
+    ]
+
+
+def _read(folder: Path, name: str, context: ImportContext) -> Imported:
+    sequence = folder / name
+    where = sequence / "meta.yaml"
+    meta = read_yaml(where)
+    count, ids, sides, subject, realsense, extrinsics_name = entries(
+        meta, ("num_frames", "object_ids", "mano_sides", "subject_id", "realsense", "extrinsics"), where
+    )
+    (serials,) = entries(realsense, ("serials",), where)
+    count, serials = integer(count, f"{where}: num_frames", low=1), listed(serials, f"{where}: serials")
+    ids = listed(ids, f"{where}: object_ids")
+    sides = listed(sides, f"{where}: mano_sides", choices=_HANDS)
+    where = folder / "calibration" / "extrinsics" / str(extrinsics_name)
+    (extrinsics,) = entries(read_yaml(where), ("extrinsics",), where)
+
+    def T_master(key: str) -> Float[np.ndarray, "4 4"]:
+        (values,) = entries(extrinsics, (key,), where)
+        return rigid(numbers(listed(values, f"{where}: {key}")[:12], f"{where}: {key}", 3, 4))
+
+    T_base_master = np.linalg.inv(T_master("tag_1"))
+    problems: list[str] = []
+    views: list[View] = []
+    joints: dict[str, np.ndarray] = {}
+    for serial in serials:
+        try:
+            T_base_cam = T_base_master @ T_master(serial)
+            views.append(_view(folder, sequence / serial, count, T_base_cam))
+            joints = joints or _joints(sequence / serial, count, sides, T_base_cam)
+        except BadInput as error:
+            problems.append(f"camera {serial} is left out: {error}")
+    if not views:
+        raise BadInput("no camera can be used: " + "; ".join(problems))
+
+    t = np.arange(count) / _FPS
+    where = folder / "calibration" / "mano" / f"{subject}.yaml"
+    (betas,) = entries(read_yaml(where), ("betas",), where)
+    poses_m = read_array(sequence / "poses_m.npy", len(_HANDS), count, 51).astype(np.float64)
+    hands = []
+    for side in sides:
+        m = poses_m[_HANDS.index(side)]
+        record = ManoRecord(
+            side=side,
+            t=t,
+            rotation=m[:, :3],
+            fingers=m[:, 3:48],
+            pca=True,
+            flat_hand_mean=False,
+            translation=m[:, 48:],
+            betas=numbers(betas, f"{where}: betas", 10),
+            valid=~_blank(m),
+            joints=joints.get(side),
+        )
+        hand, notes = mano_hand(record, context)
+        problems += notes
+        hands += [] if hand is None else [hand]
+    poses_o = read_array(sequence / "poses_o.npy", len(ids), count, 7).astype(np.float64)
+    objects, meshes = [], {}
+    for label, pose in zip(ids, poses_o):
+        thing = object_track(label, t, pose_from_xyzw(pose), ~_blank(pose))
+        if thing is None:
+            problems.append(f"object {label} was annotated in no frame and is left out")
+            continue
+        objects.append(thing)
+        mesh = folder / "models" / label / "textured_mesh.obj"
+        if mesh.is_file():
+            meshes[label] = Mesh(path=mesh)
+    return Imported(
+        kind="hocap",
+        episode=name,
+        licence=HOCAP.licence,
+        source="https://irvlutd.github.io/HOCap",
+        views=tuple(views),
+        hands=tuple(hands),
+        objects=tuple(objects),
+        meshes=meshes,
+        target=most_moved(objects),
+        ids={"subject": subject, "task": meta.get("task_id")},
+        problems=tuple(problems),
+    )
+
+
+def _blank(rows: Float[np.ndarray, "time n"]) -> np.ndarray:
+    """Frames that hold one filler value instead of a pose."""
+    return (rows == 0).all(axis=1) | (rows == -1).all(axis=1)
+
+
+def _view(folder: Path, pictures: Path, count: int, T_base_cam: Float[np.ndarray, "4 4"]) -> View:
+    where = folder / "calibration" / "intrinsics" / f"{pictures.name}.yaml"
+    (colour,) = entries(read_yaml(where), ("color",), where)
+    fx, fy, cx, cy = numbers(entries(colour, ("fx", "fy", "ppx", "ppy"), where), str(where), 4)
+    K = np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
+    paths = [pictures / f"color_{k:06d}.jpg" for k in range(count)]
+    return path_view(pictures.name, paths, fps=_FPS, camera=partial(opencv_camera, K, T_base_cam))
+
+
+def _joints(
+    labels: Path, count: int, sides: list[str], T_base_cam: Float[np.ndarray, "4 4"]
+) -> dict[str, Float[np.ndarray, "time 21 3"]]:
+    """Joints of each hand in the base frame, NaN where a frame has no label; empty where none has."""
+    paths = [labels / f"label_{k:06d}.npz" for k in range(count)]
+    if not any(path.is_file() for path in paths):
+        return {}
+    joints = np.full((len(sides), count, 21, 3), np.nan)
+    for k, path in enumerate(paths):
+        if path.is_file():
+            found = read_members(path, ("hand_joints_3d",))[0]
+            if found.shape != (len(sides), 21, 3):
+                raise BadInput(f"{path}: hand_joints_3d has shape {found.shape} for {len(sides)} hands")
+            unseen = (found == -1).all(axis=(1, 2), keepdims=True)
+            joints[:, k] = np.where(unseen, np.nan, found) @ T_base_cam[:3, :3].T + T_base_cam[:3, 3]
+    return dict(zip(sides, joints))
+
+
+HOCAP = Importer(
+    title="HO-Cap: one or two hands use household objects, eight calibrated cameras",
+    licence="as stated at https://irvlutd.github.io/HOCap (the toolkit's code is GPL-3.0)",
+    episodes=_episodes,
+    read=_read,
+)

@@ -1,0 +1,43 @@
+"""Object poses of a foreign data set, brought into the base frame."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from dexprior.data.importers.checks import last_measured, measured
+from dexprior.geometry.transforms import IDENTITY_POSE, pose_multiply
+from dexprior.types import ObjectTrajectory
+
+__all__ = ["most_moved", "object_track"]
+
+
+def object_track(
+    name: str,
+    t: Float[np.ndarray, " time"],
+    pose: Float[np.ndarray, "time 7"],
+    valid: Bool[np.ndarray, " time"],
+    *,
+    base_pose: Float[np.ndarray, "*time 7"] = IDENTITY_POSE,
+) -> ObjectTrajectory | None:
+    """A trajectory whose unmeasured frames repeat the last measured one; None where none was measured.
+
+    Args:
+        name: the object.
+        t: seconds.
+        pose: [x y z qw qx qy qz] in the data set's frame; NaN counts as not measured.
+        valid: which frames the data set annotates.
+        base_pose: pose of the data set's frame in the base frame, one or one a frame.
+    """
+    valid = valid & measured(pose)
+    if not valid.any():
+        return None
+    held = pose[last_measured(valid, f"object {name!r}")]
+    return ObjectTrajectory(object=name, t=t, pose=pose_multiply(base_pose, held), valid=valid)
+
+
+def most_moved(objects: list[ObjectTrajectory]) -> str | None:
+    """Name of the object that travels furthest: the one acted on, where the data set does not say."""
+    if not objects:
+        return None
+    return max(objects, key=lambda thing: float(np.linalg.norm(np.ptp(thing.pose[:, :3], axis=0)))).object
