@@ -84,10 +84,12 @@ class PriorData:
     def __len__(self) -> int:
         return len(self.frames)
 
-    def video(self, clips: np.ndarray, starts: np.ndarray, window: int) -> Float[Tensor, "batch window 3 size size"]:
-        """Windows of frames in [-1, 1]."""
+    def video(
+        self, clips: np.ndarray, starts: np.ndarray, window: int, device: torch.device
+    ) -> Float[Tensor, "batch window 3 size size"]:
+        """Windows of frames in [-1, 1]; they travel as bytes."""
         frames = np.stack([self.frames[c, s : s + window] for c, s in zip(clips, starts)])
-        return torch.from_numpy(frames).float().div_(127.5).sub_(1).permute(0, 1, 4, 2, 3)
+        return torch.from_numpy(frames).to(device).float().div_(127.5).sub_(1).permute(0, 1, 4, 2, 3)
 
     def conditions(self, clips: np.ndarray) -> dict[str, Tensor]:
         """Conditions of some clips."""
@@ -219,38 +221,48 @@ def batch_losses(model: JointDenoiser, batch: dict[str, Any]) -> dict[str, Tenso
 def draw_batch(
     data: PriorData, config: PriorConfig, seed: int, step: int, rank: int, device: torch.device
 ) -> dict[str, Any]:
-    """The batch of one step and rank, a function of (seed, step, rank)."""
+    """The batch of one step and rank, a function of (seed, step, rank) and of the kind of device.
+
+    Random numbers are drawn where they are used: drawn on the CPU, they would cost a GPU most of its time.
+    """
     rng = np.random.default_rng([seed, step, rank])
-    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    generator = torch.Generator(device).manual_seed(int(rng.integers(2**62)))
+
+    def uniform(n: int) -> Tensor:
+        return torch.rand(n, generator=generator, device=device)
+
+    def normal(shape: torch.Size) -> Tensor:
+        return torch.randn(shape, generator=generator, device=device)
+
     clips = rng.integers(len(data), size=config.batch)
-    motion, low = data.motion[clips], data.low[clips]
-    blind = torch.rand(config.batch, generator=generator) < config.blind
+    motion, low = data.motion[clips].to(device), data.low[clips].to(device)
+    blind = uniform(config.batch) < config.blind
     batch: dict[str, Any] = {
         "motion": motion,
-        "motion_noise": torch.randn(motion.shape, generator=generator),
-        "sigma": torch.rand(config.batch, generator=generator).clamp(min=1e-3),
+        "motion_noise": normal(motion.shape),
+        "sigma": uniform(config.batch).clamp(min=1e-3),
         "low": low,
-        "low_noise": torch.randn(low.shape, generator=generator),
-        "video_sigma": torch.where(blind, 1.0, torch.rand(config.batch, generator=generator)),
-        "condition": data.conditions(clips),
+        "low_noise": normal(low.shape),
+        "video_sigma": torch.where(blind, 1.0, uniform(config.batch)),
+        "condition": _move(data.conditions(clips), device),
         "video": None,
     }
     if step % config.video_every == 0:
         chosen = rng.integers(len(data), size=config.video_clips)
         starts = rng.integers(data.motion.shape[1] - config.video_window + 1, size=config.video_clips)
-        clean = data.video(chosen, starts, config.video_window)
-        window = torch.stack([data.motion[c, s : s + config.video_window] for c, s in zip(chosen, starts)])
-        condition = data.conditions(chosen)
+        clean = data.video(chosen, starts, config.video_window, device)
+        window = torch.stack([data.motion[c, s : s + config.video_window] for c, s in zip(chosen, starts)]).to(device)
+        condition = _move(data.conditions(chosen), device)
         batch["video"] = {
             "clean": clean,
-            "noise": torch.randn(clean.shape, generator=generator),
-            "sigma": torch.rand(len(chosen), generator=generator).clamp(min=1e-3),
+            "noise": normal(clean.shape),
+            "sigma": uniform(len(chosen)).clamp(min=1e-3),
             "motion": window,
-            "start": data.motion[chosen, 0],
+            "start": data.motion[chosen, 0].to(device),
             "condition": condition,
             "weight": _foreground(window, condition, data.size),
         }
-    return {name: _move(value, device) for name, value in batch.items()}
+    return batch
 
 
 def _dropout_seed(seed: int, step: int, rank: int) -> int:
@@ -265,7 +277,7 @@ def _foreground(
     rest = condition["cloud"][:, None, NUT_POINTS::4, :3].expand(-1, motion.shape[1], -1, -1)
     places = torch.cat([joints_of(motion), motion[..., None, OBJECT], rest], dim=2)
     pixels = project(condition["camera"], places)
-    grid = (torch.arange(size) + 0.5) / size
+    grid = (torch.arange(size, device=motion.device) + 0.5) / size
     gauss = torch.exp(-0.5 * ((grid - pixels[..., None]) / 0.04) ** 2)
     near = (gauss[..., 1, :].transpose(-1, -2) @ gauss[..., 0, :]).clamp(max=1.0)
     return (1.0 + 5.0 * near)[:, :, None]
