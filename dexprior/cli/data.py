@@ -1,6 +1,7 @@
 """Data: generate demonstrations (the default), bring foreign data in, look at it, check it, hand it on.
 
-dexprior data                 generate demonstrations into out
+dexprior data                 generate demonstrations of the insertion into out
+dexprior data generate        of the task suite: task=peg|pick_place|soft_grasp n=1000 out=FOLDER
 dexprior data list            the measured data sets that dexprior knows
 dexprior data get NAME        where a data set lies, or how to get it
 dexprior data import          foreign episodes: kind=FORMAT source=FOLDER out=FOLDER
@@ -14,13 +15,14 @@ dexprior data validate        source=FOLDER: what is wrong with which episode; e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.data import catalog
+from dexprior.data.demonstrating import TaskDemonstrationConfig
 from dexprior.data.demonstrations import DemonstrationConfig
 from dexprior.data.importers import IMPORTERS, ImportSettings
 from dexprior.data.lerobot import LeRobotExportConfig
@@ -28,7 +30,7 @@ from dexprior.data.validate import ValidationConfig
 from dexprior.data.wild import WildConfig
 from dexprior.errors import BadInput
 
-WORDS = ("list", "get NAME", "import", "export", "inspect", "validate")
+WORDS = ("generate", "list", "get NAME", "import", "export", "inspect", "validate")
 
 
 @config
@@ -37,6 +39,10 @@ class Config:
 
     out: str = "runs/demonstrations"
     """Folder (or, for motion capture, .npz) that is written."""
+    task: str | None = None
+    """For generate: whose demonstrations."""
+    n: Annotated[int, Ge(1)] | None = None
+    """For generate: how many, instead of suite.n."""
     source: str | None = None
     """Folder that import, export, inspect and validate read."""
     kind: str | None = None
@@ -57,6 +63,8 @@ class Config:
     """Of the demonstrations."""
     demonstrations: DemonstrationConfig = DemonstrationConfig()
     """How many, and what they look like."""
+    suite: TaskDemonstrationConfig = TaskDemonstrationConfig()
+    """What demonstrations of the task suite look like."""
     imports: ImportSettings = ImportSettings()
     """What is to be known about a foreign data set."""
     wild: WildConfig = WildConfig()
@@ -83,6 +91,7 @@ def run(config: Config, words: list[str]) -> int:
         print(catalog.get(words[1]))
         return 0
     steps: dict[str, Callable[[Config], int]] = {
+        "generate": _generate,
         "import": _import,
         "export": _export,
         "inspect": _inspect,
@@ -91,6 +100,16 @@ def run(config: Config, words: list[str]) -> int:
     if len(words) == 1 and words[0] in steps:
         return steps[words[0]](config)
     raise BadInput(f"data {' '.join(words)}: choices: {', '.join(WORDS)}, or nothing")
+
+
+def _generate(config: Config) -> int:
+    from dexprior.data.demonstrating import demonstration_tasks, generate_demonstrations
+
+    if config.task is None:
+        raise BadInput(f"data generate: give task=NAME; choices: {', '.join(demonstration_tasks())}")
+    suite = config.suite if config.n is None else replace(config.suite, n=config.n)
+    show(generate_demonstrations(config.task, suite, config.out, seed=config.seed))
+    return 0
 
 
 def _import(config: Config) -> int:

@@ -52,7 +52,9 @@ def test_inspect_and_validate(folder, tmp_path, capsys):
         (["export"], "give source="),
         (["inspect", "source=missing"], "missing"),
         (["validate", "source=missing"], "missing"),
-        (["polish"], "choices: list"),
+        (["polish"], "choices: generate"),
+        (["generate"], "choices: "),
+        (["generate", "task=juggling"], "pick_place"),
         (["import", "recording=a.csv"], "layout=FILE.yaml"),
     ],
 )

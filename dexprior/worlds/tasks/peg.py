@@ -1,18 +1,20 @@
 """A square peg with a chamfer and a square hole, with clearances from 0.5 to 0.05 mm.
 
-The peg starts in the gripper, off the hole's axis and tilted. Peg and hole are boxes, whose contacts are exact: what
-limits small clearances is the solver's softness, so that both are stiff (see `PegConfig.stiffness`).
+The peg starts in the gripper, off the hole's axis and tilted, or stands beside it. Peg and hole are boxes, whose
+contacts are exact: what limits small clearances is the solver's softness, so that both are stiff (see
+`PegConfig.stiffness`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.config import Ge, Gt, Le, Lt, config
+from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily
 from dexprior.geometry.rotations import quat_from_axis_angle, quat_multiply, quat_rotate
 from dexprior.worlds.rigs import add_rig, posture
@@ -21,7 +23,7 @@ from dexprior.worlds.tasks.families import reality_of
 from dexprior.worlds.tasks.scene import SURFACE, box_points, place_points, stage, stiffen, upright
 from dexprior.worlds.tasks.worlds import TOUCH_ON, View
 
-__all__ = ["Peg", "PegConfig"]
+__all__ = ["WALL", "Peg", "PegConfig"]
 
 
 @config
@@ -30,6 +32,10 @@ class PegConfig:
 
     arm: str = "arm7"
     """Name of the arm."""
+    end_effector: str = "parallel"
+    """Name of the gripper or hand."""
+    start: Literal["held", "standing"] = "held"
+    """Where the peg is: between the pads of the parallel gripper, or on the table beside the hole."""
     clearance: Annotated[float, Ge(5e-5), Le(1e-3)] = 2.5e-4
     """Gap between peg and hole on each side, when centred."""
     half_width: Annotated[float, Gt(0)] = 0.010
@@ -53,6 +59,12 @@ class PegConfig:
     timestep: Annotated[float, Gt(0)] = 0.002
     """Simulation step [s]."""
 
+    def __post_init__(self) -> None:
+        if self.start == "held" and self.end_effector != "parallel":
+            raise BadInput(
+                f"PegConfig: the peg starts in the parallel gripper, not in {self.end_effector!r}; use start='standing'"
+            )
+
 
 _TRAINING = ParameterFamily(
     "peg-training",
@@ -71,6 +83,8 @@ _TRAINING = ParameterFamily(
 )  # fmt: skip
 
 _OVER = (0.50, 0.0)  # [m] where the peg starts
+WALL = 0.014
+"""Thickness of the block around the hole [m]."""
 _ABOVE = 0.012  # [m] by which its end is above the rim
 
 
@@ -100,7 +114,7 @@ class Peg(Task):
             "solref": [0.006, 1.0], "solimp": [c.stiffness, 0.9995, 0.001, 0.5, 2.0], "priority": 1, "condim": 4,
         }  # fmt: skip
         hole = spec.worldbody.add_body(name="hole", mocap=True, pos=[*_OVER, 0.0])
-        inner, wall = c.half_width + c.clearance, 0.014
+        inner, wall = c.half_width + c.clearance, WALL
         upper = c.hole_depth - c.chamfer
         for k in range(4):
             angle = k * np.pi / 2
@@ -129,8 +143,9 @@ class Peg(Task):
             name="peg", type=mujoco.mjtGeom.mjGEOM_BOX, size=[c.half_width, c.half_width, c.half_length], mass=c.mass,
             condim=4, friction=[0.25, 0.005, 0.0001], rgba=[0.9, 0.55, 0.2, 1], **SURFACE,
         )  # fmt: skip
-        home = posture(c.arm, "parallel", (*_OVER, self._start_height + self._grip))
-        rig = add_rig(spec, c.arm, "parallel", home=home)
+        held = c.start == "held"
+        home = posture(c.arm, c.end_effector, (*_OVER, self._start_height + self._grip)) if held else None
+        rig = add_rig(spec, c.arm, c.end_effector, home=home)
         stiffen(spec, "*pad_*", timeconst=0.006, impedance=0.97)
         return Layout(spec=spec, rigs=(rig,))
 
@@ -145,18 +160,29 @@ class Peg(Task):
         return self.config.half_length - 0.012
 
     def sample(self, rng: np.random.Generator, n: int) -> Scenes:
-        """`hole` (n, 3) [m], its `yaw` (n,) [rad], and `tilt` (n,) of the peg [rad]."""
+        """`hole` (n, 3) [m], its `yaw` (n,) [rad], and `tilt` (n,) of the peg [rad].
+
+        For a standing peg also `peg` (n, 2) on the table [m] and `peg_yaw` (n,) [rad]; its tilt is not used.
+        """
         c = self.config
         radius, angle = c.offset * np.sqrt(rng.random(n)), rng.uniform(-np.pi, np.pi, n)
         hole = np.column_stack([_OVER[0] + radius * np.cos(angle), _OVER[1] + radius * np.sin(angle), np.zeros(n)])
-        return {"hole": hole, "yaw": rng.uniform(-0.1, 0.1, n), "tilt": rng.normal(0.0, c.tilt, n)}
+        scenes = {"hole": hole, "yaw": rng.uniform(-0.1, 0.1, n), "tilt": rng.normal(0.0, c.tilt, n)}
+        if c.start == "standing":
+            scenes["peg"] = np.column_stack([rng.uniform(0.38, 0.48, n), rng.uniform(-0.15, -0.08, n)])
+            scenes["peg_yaw"] = rng.uniform(-np.pi / 4, np.pi / 4, n)
+        return scenes
 
     def place(self, view: View, ids: np.ndarray, scenes: Scenes) -> None:
-        """The hole, and the peg between closed pads."""
+        """The hole, and the peg between closed pads or on the table."""
         c, n = self.config, len(ids)
         mocap = view.model.body("hole").mocapid[0]
         pose = upright(scenes["hole"], scenes["yaw"])
         view.field("mocap_pos")[ids, mocap], view.field("mocap_quat")[ids, mocap] = pose[:, :3], pose[:, 3:]
+        if c.start == "standing":
+            rest = np.column_stack([scenes["peg"], np.full(n, c.half_length)])
+            view.pose("peg")[ids] = upright(rest, scenes["peg_yaw"])
+            return
         lean = quat_from_axis_angle(scenes["tilt"][:, None] * np.array([0.0, 1.0, 0.0]))  # about the pads' axis
         pivot = np.array([0.0, 0.0, self._grip])
         centre = np.array([*_OVER, self._start_height]) + pivot - quat_rotate(lean, np.broadcast_to(pivot, (n, 3)))

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 
+import dexprior.worlds.human_rig  # noqa: F401  # registers the human hand
 from dexprior.config import Gt, config
 from dexprior.families import Parameter, ParameterFamily
 from dexprior.worlds.rigs import add_rig

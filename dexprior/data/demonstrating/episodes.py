@@ -1,0 +1,104 @@
+"""From a rolled-out demonstration and its film to an episode."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float32, UInt8
+
+from dexprior.data.demonstrating.surfaces import task_cloud
+from dexprior.data.demonstrations import contact_configuration, contact_schedule
+from dexprior.geometry.timing import hysteresis
+from dexprior.hands.skeleton import forward
+from dexprior.types import Episode, HandTrajectory, ObjectTrajectory, PriorCondition, VideoSample, WrenchTrack
+from dexprior.types.episode import View
+from dexprior.worlds.demonstrator import CONTACT_OFF, CONTACT_ON
+from dexprior.worlds.human import finger_pose_from_hinges
+from dexprior.worlds.human_rig import wrist_from_gantry
+from dexprior.worlds.tasks import Task
+from dexprior.worlds.tasks.scene import camera
+from dexprior.worlds.tasks.strategies import Rollout
+
+__all__ = ["OBJECTS", "episode_of"]
+
+OBJECTS = {"peg": "peg", "pick_place": "block", "soft_grasp": "fruit"}
+"""Task -> what is manipulated. The name says nothing of size or shape."""
+
+
+def episode_of(
+    task: Task,
+    rollout: Rollout,
+    world: int,
+    colour: Mapping[str, UInt8[np.ndarray, "time size size 3"]],
+    depth: Mapping[str, Float32[np.ndarray, "time size size"]],
+    *,
+    text: str,
+    points: int,
+    info: Mapping[str, Any],
+) -> Episode:
+    """One world's demonstration.
+
+    The hand starts where the first frame shows it; the target is the last frame in which two fingers touch, or the
+    last of all.
+
+    Args:
+        task: in which it was done.
+        rollout: of all worlds.
+        world: whose it is.
+        colour: frames by camera; the first one is the sample's own, the others become views.
+        depth: by camera [m].
+        text: the sentence.
+        points: in the object cloud.
+        info: plain data that goes into the episode's `info`.
+    """
+    wrist = wrist_from_gantry(rollout.arm[:, world])
+    fingers = finger_pose_from_hinges(rollout.hinges[:, world])
+    n = len(rollout.t)
+    touching = hysteresis(rollout.touch[:, world], on=CONTACT_ON, off=CONTACT_OFF)
+    hand = HandTrajectory(
+        t=rollout.t,
+        side="right",
+        wrist_pose=wrist,
+        finger_pose=fingers,
+        betas=np.zeros(10),
+        joints=forward(wrist, fingers),
+        contact=touching.astype(np.float64),
+        force=rollout.touch[:, world],
+        valid=np.ones(n, dtype=bool),
+        sigma=np.zeros((n, 21)),
+        scale_known=True,
+    )
+    pose = rollout.object[:, world]
+    thing = ObjectTrajectory(object=OBJECTS[task.name], t=rollout.t, pose=pose, valid=np.ones(n, dtype=bool))
+    (main, frames), *others = colour.items()
+    size = frames.shape[1]
+    held = np.flatnonzero(touching.sum(axis=1) >= 2)
+    condition = PriorCondition(
+        cloud=task_cloud(task, pose[0], rollout.mocap[0, world], points),
+        start=contact_configuration(hand, 0),
+        target=contact_configuration(hand, int(held[-1]) if len(held) else n - 1),
+        camera=camera(main, size),
+        text=text,
+    )
+    sample = VideoSample(
+        frames=frames,
+        fps=float(1.0 / (rollout.t[1] - rollout.t[0])),
+        camera=camera(main, size),
+        hand=hand,
+        object=thing,
+        contact=contact_schedule(hand, thing),
+        provenance={"source": "demonstration", "seed": info["seed"], "world": task.reality.name},
+    )
+    views = [
+        View(name=name, camera=camera(name, size), frames=pixels, depth=depth.get(name)) for name, pixels in others
+    ]
+    if main in depth:
+        views.append(View(name=f"{main}_depth", camera=camera(main, size), depth=depth[main]))
+    wrench = WrenchTrack(t=rollout.t, wrench=rollout.wrench[:, world], tared=True, gravity_compensated=True)
+    success = bool(rollout.success[world])
+    return Episode(
+        sample=sample, condition=condition, wrench=wrench, views=tuple(views),
+        info={"task": task.name, "success": success, **info},
+    )  # fmt: skip

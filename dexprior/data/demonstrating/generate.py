@@ -1,0 +1,215 @@
+"""Human demonstrations of the task suite, simulated, filmed and written by several processes.
+
+Demonstrations are made in batches of a fixed size: the sentence is drawn first and decides the strategy, the object is
+drawn from another stream. A batch is a function of (config, seed, its number), so that the same episodes come out
+whatever the number of processes, and a killed run goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import functools
+import multiprocessing
+import multiprocessing.util
+import os
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+
+from dexprior.config import Ge, Le, config
+from dexprior.data.demonstrating.episodes import episode_of
+from dexprior.data.demonstrating.film import FilmCrew
+from dexprior.data.shards import ShardSet, ShardWriter
+from dexprior.errors import BadInput, UnknownName
+from dexprior.worlds.tasks import Task, TaskWorlds, make_task
+from dexprior.worlds.tasks.scene import CAMERAS
+from dexprior.worlds.tasks.strategies import RefineConfig, demonstrate, strategies_of, strategy_of
+
+__all__ = ["OBJECT_VARIANTS", "TaskDemonstrationConfig", "demonstration_tasks", "generate_demonstrations"]
+
+OBJECT_VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "peg": tuple(
+        {"half_width": width, "half_length": length, "start": "standing"}
+        for width in (0.008, 0.010, 0.012)
+        for length in (0.028, 0.034)
+    ),
+    "pick_place": tuple({"half_size": half} for half in (0.014, 0.016, 0.018, 0.020, 0.023)),
+    "soft_grasp": tuple({"fruit": fruit, "timestep": 0.004} for fruit in ("strawberry", "grape", "peach")),
+}
+"""Task -> settings of its objects; each is as likely."""
+_BATCH = 16  # demonstrations simulated together; part of what decides the episodes
+_HAND = {"peg": "end_effector", "pick_place": "end_effector", "soft_grasp": "hand"}
+
+
+@config
+class TaskDemonstrationConfig:
+    """How many demonstrations, and what is kept of them."""
+
+    n: Annotated[int, Ge(1)] = 1000
+    """Demonstrations; failures are among them, labelled."""
+    size: Annotated[int, Ge(16)] = 64
+    """Width and height of the videos [px]."""
+    every: Annotated[int, Ge(1), Le(5)] = 2
+    """Control periods (40 ms) between two frames: 2 gives 12.5 frames a second."""
+    cameras: tuple[str, ...] = ("front", "side")
+    """The first one's frames are the sample's own."""
+    depth: tuple[str, ...] = ("front",)
+    """Cameras whose depth is kept as well."""
+    points: Annotated[int, Ge(8)] = 64
+    """In the object cloud."""
+    workers: Annotated[int, Ge(0)] = 0
+    """Processes; 0 takes one per core, at most eight."""
+    refine: RefineConfig = RefineConfig()
+    """What is done where the first try fails."""
+
+    def __post_init__(self) -> None:
+        for name in self.cameras:
+            if name not in CAMERAS:
+                raise UnknownName("camera", name, tuple(CAMERAS))
+        if not self.cameras or len(set(self.cameras)) < len(self.cameras):
+            raise BadInput(f"cameras = {self.cameras}: at least one, none of them twice")
+        for name in self.depth:
+            if name not in self.cameras:
+                raise UnknownName("camera with depth", name, self.cameras)
+
+
+def demonstration_tasks() -> tuple[str, ...]:
+    """Tasks that have human demonstrations."""
+    return tuple(OBJECT_VARIANTS)
+
+
+def generate_demonstrations(
+    task: str, config: TaskDemonstrationConfig, folder: str | Path, *, seed: int
+) -> dict[str, float]:
+    """Make demonstrations in a folder of shards, or go on making them.
+
+    Args:
+        task: one of `demonstration_tasks`.
+        config: see there.
+        folder: made when missing; read it with `dexprior.data.shards.open_episodes`.
+        seed: of everything.
+
+    Returns:
+        `episodes`, `successes` and `success`, their share, of all
+        the task's episodes in the folder; `made` in this call.
+
+    Raises:
+        UnknownName: a task without demonstrations.
+        NoGraphics: frames cannot be rendered here.
+        ArtifactError: the folder cannot be written.
+    """
+    from tqdm import tqdm
+
+    if task not in OBJECT_VARIANTS:
+        raise UnknownName("task with human demonstrations", task, demonstration_tasks())
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    done = frozenset(row["id"] for row in ShardSet(folder).rows()) if any(folder.glob("*.tar")) else frozenset()
+    missing = [
+        b for b in range(-(-config.n // _BATCH)) if not all(name in done for name in _names(task, config, seed, b))
+    ]
+    if missing:
+        workers = min(config.workers or min(os.cpu_count() or 1, 8), len(missing))
+        context = multiprocessing.get_context("spawn")
+        start = (str(folder), context.Value("i", 0))
+        bar = tqdm(total=config.n, initial=config.n - _open(task, config, seed, missing, done), unit="clip", desc=task)
+        with bar, ProcessPoolExecutor(workers, context, _start_worker, start) as pool:
+            jobs = [pool.submit(_make_batch, task, config, seed, b, done) for b in missing]
+            try:
+                for job in as_completed(jobs):
+                    bar.update(job.result())
+            except BaseException:
+                pool.shutdown(cancel_futures=True)
+                raise
+    rows = [row for row in ShardSet(folder).rows() if row["task"] == task]
+    successes = sum(row["success"] for row in rows)
+    return {
+        "episodes": len(rows),
+        "successes": successes,
+        "success": successes / len(rows),
+        "made": len(rows) - sum(row["id"] in done for row in rows),
+    }
+
+
+def _open(task: str, config: TaskDemonstrationConfig, seed: int, batches: list[int], done: frozenset[str]) -> int:
+    return sum(name not in done for b in batches for name in _names(task, config, seed, b))
+
+
+def _names(task: str, config: TaskDemonstrationConfig, seed: int, batch: int) -> list[str]:
+    stop = min(config.n, (batch + 1) * _BATCH)
+    return [f"{task}-s{seed}-{number:06d}" for number in range(batch * _BATCH, stop)]
+
+
+_worker: dict[str, ShardWriter] = {}
+"""The one writer of a process."""
+
+
+def _start_worker(folder: str, counter: Any) -> None:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    with counter.get_lock():
+        number = counter.value
+        counter.value += 1
+    writer = ShardWriter(folder, writer=f"demo{number}", producer="data.demonstrating")
+    _worker["writer"] = writer
+    multiprocessing.util.Finalize(writer, writer.close, exitpriority=10)
+
+
+@functools.lru_cache(maxsize=8)
+def _worlds(task: str, variant: int) -> tuple[Task, TaskWorlds]:
+    made = make_task(task, arm="gantry", **{_HAND[task]: "human_hand"}, **OBJECT_VARIANTS[task][variant])
+    return made, TaskWorlds(made, _BATCH, arm_action="joint", family=made.reality, threads=1)
+
+
+@functools.lru_cache(maxsize=8)
+def _crew(task: str, variant: int, size: int) -> FilmCrew:
+    return FilmCrew(_worlds(task, variant)[0].layout().spec.compile(), size)
+
+
+def _sentence(task: str, seed: int, batch: int) -> str:
+    """The batch's sentence: every strategy in turn in an order that is drawn, in one of its wordings."""
+    strategies = strategies_of(task)
+    turn, place = divmod(batch, len(strategies))
+    order = np.random.default_rng([seed, 2, turn]).permutation(len(strategies))
+    choices = strategies[order[place]].sentences
+    return choices[int(np.random.default_rng([seed, 3, batch]).integers(len(choices)))]
+
+
+def _wording(task: str, text: str, rng: np.random.Generator) -> str:
+    """Another sentence for the same strategy."""
+    choices = strategy_of(task, text).sentences
+    return choices[int(rng.integers(len(choices)))]
+
+
+def _make_batch(task: str, config: TaskDemonstrationConfig, seed: int, batch: int, done: frozenset[str]) -> int:
+    """Simulate, film and write one batch; returns how many episodes are new."""
+    writer = _worker["writer"]
+    text = _sentence(task, seed, batch)
+    strategy = strategy_of(task, text)
+    rng = np.random.default_rng([seed, 1, batch])
+    variant = int(rng.integers(len(OBJECT_VARIANTS[task])))
+    made, worlds = _worlds(task, variant)
+    scenes = made.sample(rng, _BATCH)
+    parameters = [made.reality.as_dict(row) for row in made.reality.sample(rng, _BATCH)]
+    habits = np.random.default_rng([seed, 4, batch])
+    rollout, unit, first = demonstrate(
+        worlds, strategy, scenes, parameters, rng=habits, settings=config.refine, every=config.every
+    )
+    crew = _crew(task, variant, config.size)
+    new = 0
+    for world, name in enumerate(_names(task, config, seed, batch)):
+        words = _wording(task, text, habits)
+        if name in done:
+            continue
+        colour, depth = crew.film(rollout.qpos[:, world], rollout.mocap[:, world], config.cameras, depth=config.depth)
+        info = {
+            "seed": seed, "number": batch * _BATCH + world, "strategy": strategy.name,
+            "first_try": bool(first[world]), "object": OBJECT_VARIANTS[task][variant],
+            "scene": {key: np.asarray(value[world]).tolist() for key, value in scenes.items()},
+            "parameters": dict(parameters[world]),
+            "habits": {key: float(value[world]) for key, value in strategy.values(unit).items()},
+        }  # fmt: skip
+        episode = episode_of(made, rollout, world, colour, depth, text=words, points=config.points, info=info)
+        writer.write(name, episode, seed=batch * _BATCH + world)
+        new += 1
+    return new

@@ -1,0 +1,305 @@
+"""The human hand as an end effector: MANO's tree of capsules with a servo at each hinge, carried by an arm.
+
+It makes demonstrations rollouts of the same tasks that robots do. Not to be confused with `dexprior.worlds.human`,
+whose wrist is a free body; hinges and shapes are the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.errors import BadInput
+from dexprior.geometry.rotations import (
+    axis_angle_from_matrix,
+    matrix_from_axis_angle,
+    matrix_from_quat,
+    quat_from_axis_angle,
+    quat_from_matrix,
+)
+from dexprior.hands.skeleton import FINGER_RADIUS, OFFSETS, PARENTS, TIP_OFFSETS, forward
+from dexprior.types.hand import FINGERS, MANO_JOINTS
+from dexprior.worlds.human import HINGE_LIMITS, HINGES, finger_pose_from_hinges
+from dexprior.worlds.rigs import EndEffector, register_end_effector
+
+if TYPE_CHECKING:
+    import mujoco
+
+__all__ = [
+    "HINGE_NAMES",
+    "NOMINAL",
+    "PINCH_POINT",
+    "REST",
+    "Contact",
+    "HandGrasp",
+    "end_action",
+    "gantry_from_wrist",
+    "solve_grasp",
+    "wrist_from_gantry",
+]
+
+HINGE_NAMES = tuple(name for name, *_ in HINGES)
+"""Of the hand's joints and actuators, in order."""
+REST = np.array([0.25 if name.endswith("flexion") else 0.0 for name in HINGE_NAMES])
+"""A relaxed open hand [rad]."""
+PINCH_POINT = np.array([-0.125, -0.070, 0.030])
+"""About where thumb and fingers meet, in the wrist frame [m]."""
+
+_STIFFNESS, _DAMPING, _LIMIT = 2.5, 0.06, 0.9  # [N m/rad], [N m s/rad], [N m] of a finger joint
+_SKIN, _SLEEVE = [0.87, 0.67, 0.55, 1.0], [0.25, 0.35, 0.6, 1.0]
+
+
+def _frame(fingers: tuple[float, float, float], palm: tuple[float, float, float]) -> Float[np.ndarray, "3 3"]:
+    """Rotation of the wrist whose fingers point one way while the palm faces another."""
+    x = -np.asarray(fingers) / np.linalg.norm(fingers)
+    y = -np.asarray(palm) - (-np.asarray(palm) @ x) * x
+    y /= np.linalg.norm(y)
+    return np.stack([x, y, np.cross(x, y)], axis=1)
+
+
+NOMINAL = _frame((0.5, 0.0, -0.86), (-0.86, 0.0, -0.5))
+"""Rotation of the wrist with an arm at rest: fingers forward and down, palm towards the person."""
+_FLANGE = np.diag([1.0, -1.0, -1.0])  # the gantry's flange at rest: z points down
+
+
+def build_human_hand() -> mujoco.MjSpec:
+    """The right hand of `dexprior.hands.skeleton` with zero betas.
+
+    Fingertips (last segments) touch things; the rest is only drawn. The hinge damping stands in the joints, where the
+    Euler integrator is implicit, so that steps of 4 ms are stable.
+    """
+    import mujoco
+
+    spec = mujoco.MjSpec()
+    spec.compiler.degree = False
+    wrist = spec.worldbody.add_body(name="wrist", quat=quat_from_matrix(_FLANGE.T @ NOMINAL))
+    wrist.gravcomp = 1.0
+    ghost = {"contype": 0, "conaffinity": 0, "density": 900}
+    for end in (OFFSETS[1], OFFSETS[4], OFFSETS[10], OFFSETS[7]):
+        wrist.add_geom(
+            type=mujoco.mjtGeom.mjGEOM_CAPSULE, fromto=[0, 0, 0, *end], size=[0.011, 0, 0], rgba=_SKIN, **ghost
+        )
+    wrist.add_geom(
+        type=mujoco.mjtGeom.mjGEOM_CAPSULE, fromto=[0.01, 0, 0, 0.16, 0, 0], size=[0.024, 0, 0], rgba=_SLEEVE,
+        contype=0, conaffinity=0, density=100,
+    )  # fmt: skip
+    wrist.add_site(name="wrist")
+    wrist.add_site(name="tcp", pos=PINCH_POINT, quat=quat_from_matrix(NOMINAL.T @ _FLANGE))
+    bodies = {0: wrist}
+    for joint in range(1, 16):
+        body = bodies[PARENTS[joint]].add_body(name=MANO_JOINTS[joint], pos=OFFSETS[joint])
+        body.gravcomp = 1.0
+        bodies[joint] = body
+        for name, owner, axis, low, high in HINGES:
+            if owner == joint:
+                body.add_joint(
+                    name=name, axis=axis, range=[low, high], limited=True, armature=2e-4, damping=[_DAMPING, 0, 0]
+                )
+        finger, last = MANO_JOINTS[joint].rstrip("123"), joint % 3 == 0
+        end = TIP_OFFSETS[joint // 3 - 1] if last else OFFSETS[joint + 1]
+        if joint == 13:  # the ball of the thumb
+            body.add_geom(
+                type=mujoco.mjtGeom.mjGEOM_CAPSULE, fromto=[*(-OFFSETS[13] * 0.6), 0, 0, 0], size=[0.011, 0, 0],
+                rgba=_SKIN, **ghost,
+            )  # fmt: skip
+        shape = {"type": mujoco.mjtGeom.mjGEOM_CAPSULE, "fromto": [0, 0, 0, *end], "size": [FINGER_RADIUS, 0, 0]}
+        if not last:
+            body.add_geom(rgba=_SKIN, **shape, **ghost)
+            continue
+        body.add_geom(
+            name=f"pad_{finger}", rgba=_SKIN, density=900, contype=2, conaffinity=1, condim=4, priority=1,
+            friction=[0.9, 0.01, 0.0001], solref=[0.01, 1.0], **shape,
+        )  # fmt: skip
+        body.add_site(name=f"tip_{finger}", pos=end)
+        body.add_site(
+            name=f"touch_{finger}", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[0.03, 0, 0], pos=np.asarray(end) * 0.5,
+            rgba=[0, 0, 0, 0],
+        )  # fmt: skip
+    for finger in FINGERS:
+        spec.add_sensor(
+            name=f"touch_{finger}", type=mujoco.mjtSensor.mjSENS_TOUCH, objtype=mujoco.mjtObj.mjOBJ_SITE,
+            objname=f"touch_{finger}",
+        )  # fmt: skip
+    for label, kind in (("force", mujoco.mjtSensor.mjSENS_FORCE), ("torque", mujoco.mjtSensor.mjSENS_TORQUE)):
+        spec.add_sensor(name=f"wrench_{label}", type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname="wrist")
+    for name in HINGE_NAMES:
+        servo = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+        servo.set_to_position(kp=_STIFFNESS)
+        servo.forcelimited, servo.forcerange = True, [-_LIMIT, _LIMIT]
+    return spec
+
+
+HUMAN_HAND = register_end_effector(
+    EndEffector(
+        name="human_hand",
+        kind="hand",
+        build=build_human_hand,
+        actuators=HINGE_NAMES,
+        control=HINGE_LIMITS[:, ::-1].copy(),
+        joints=HINGE_NAMES,
+        rest=REST,
+        touch=tuple(f"touch_{finger}" for finger in FINGERS),
+        licence="Apache-2.0, part of dexprior",
+        source="built in; bone lengths are rounded measurements of one adult hand",
+    )
+)
+"""Action -1 bends a hinge to its upper limit, +1 stretches it to its lower one."""
+
+
+def end_action(hinges: Float[np.ndarray, "*batch hinge"]) -> Float[np.ndarray, "*batch hinge"]:
+    """Actions of the hand that command hinge angles [rad]."""
+    low, high = HINGE_LIMITS.T
+    return 1.0 - 2.0 * (hinges - low) / (high - low)
+
+
+# --- the gantry carries the wrist -------------------------------------------------------------------------------
+
+
+def gantry_from_wrist(pose: Float[np.ndarray, "*batch 7"]) -> Float[np.ndarray, "*batch 6"]:
+    """Joint positions of the `gantry` arm (x, y, z, yaw, pitch, roll) that bring the wrist to a pose [m, rad].
+
+    R_wrist = Rz(yaw) Ry(pitch) Rx(roll) R_nominal; the pitch is taken in [-pi/2, pi/2].
+    """
+    pose = np.asarray(pose, dtype=np.float64)
+    R = matrix_from_quat(pose[..., 3:]) @ NOMINAL.T
+    yaw, roll = np.arctan2(R[..., 1, 0], R[..., 0, 0]), np.arctan2(R[..., 2, 1], R[..., 2, 2])
+    pitch = np.arcsin(np.clip(-R[..., 2, 0], -1.0, 1.0))
+    return np.concatenate([pose[..., :3], np.stack([yaw, pitch, roll], axis=-1)], axis=-1)
+
+
+def wrist_from_gantry(q: Float[np.ndarray, "*batch 6"]) -> Float[np.ndarray, "*batch 7"]:
+    """Inverse of `gantry_from_wrist`: the pose of MANO's wrist frame."""
+    q = np.asarray(q, dtype=np.float64)
+    turns = [matrix_from_axis_angle(q[..., k, None] * axis) for k, axis in ((3, _Z), (4, _Y), (5, _X))]
+    R = turns[0] @ turns[1] @ turns[2] @ NOMINAL
+    return np.concatenate([q[..., :3], quat_from_matrix(R)], axis=-1)
+
+
+_X, _Y, _Z = np.eye(3)
+
+
+# --- grasps -----------------------------------------------------------------------------------------------------
+
+Vector = tuple[float, float, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contact:
+    """Where one fingertip meets the object, in the object's frame."""
+
+    finger: str
+    point: Vector
+    """On the surface [m]."""
+    normal: Vector
+    """Out of the object, of length one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HandGrasp:
+    """A grasp relative to an upright object at the origin."""
+
+    wrist_pose: Float[np.ndarray, 7]
+    open: Float[np.ndarray, " hinge"]
+    """Fingertips well clear of the object [rad]."""
+    touch: Float[np.ndarray, " hinge"]
+    """Fingertips on the surface [rad]."""
+    squeeze: Float[np.ndarray, " hinge"]
+    """Fingertips commanded into the object: the servos turn the distance into force [rad]."""
+    error: float
+    """Largest distance of a touching fingertip from where it should be [m]."""
+
+
+@functools.cache
+def solve_grasp(
+    contacts: tuple[Contact, ...],
+    *,
+    fingers: Vector = (0.5, 0.0, -0.86),
+    palm: Vector = (-0.86, 0.0, -0.5),
+    floor: float = -1.0,
+    depth: float = 0.012,
+    clear: float = 0.018,
+) -> HandGrasp:
+    """Fit wrist and fingers so that fingertips meet their contacts.
+
+    Nonlinear least squares on fingertip positions, with a preference for a natural posture; idle fingers stay above
+    the table.
+
+    Args:
+        contacts: one for each finger that takes part.
+        fingers, palm: wanted directions of the stretched fingers and of the palm's normal.
+        floor: height of the table in the object's frame [m].
+        depth: how far inside the surface the squeezing fingertips are commanded [m].
+        clear: how far outside it the open ones stay [m].
+
+    Raises:
+        BadInput: an unknown finger, or no posture comes within 4 mm of the contacts.
+    """
+    from scipy.optimize import least_squares
+
+    names = [contact.finger for contact in contacts]
+    for name in names:
+        if name not in FINGERS:
+            raise BadInput(f"contact of finger {name!r}; choices: {', '.join(FINGERS)}")
+    tips = [4 * (FINGERS.index(name) + 1) for name in names]
+    idle = [4 * (k + 1) for k, name in enumerate(FINGERS) if name not in names]
+    points, normals = (np.array([getattr(c, part) for c in contacts]) for part in ("point", "normal"))
+    rest = np.array([_rest_angle(name, idle) for name in HINGE_NAMES])
+    low, high = HINGE_LIMITS.T
+    wanted = _frame(fingers, palm)
+
+    def target(distance: float) -> np.ndarray:
+        return points + normals * (FINGER_RADIUS + distance)
+
+    def joints(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        pose = np.concatenate([x[..., :3], quat_from_axis_angle(x[..., 3:6])], axis=-1)
+        return forward(pose, finger_pose_from_hinges(x[..., 6:])), matrix_from_axis_angle(x[..., 3:6])
+
+    def whole(x: np.ndarray) -> np.ndarray:
+        at, R = joints(x)
+        batch = x.shape[:-1]
+        low_points = np.minimum(at[..., 1:, 2] - floor - FINGER_RADIUS - 0.002, 0.0)
+        low_idle = np.minimum(at[..., idle, 2] - floor - 0.03, 0.0)
+        return np.concatenate(
+            [
+                100 * (at[..., tips, :] - target(0.0)).reshape(*batch, -1),
+                0.7 * (R[..., :2] - wanted[:, :2]).reshape(*batch, -1),
+                0.15 * (x[..., 6:] - rest), 50 * low_points, 50 * low_idle,
+            ],
+            axis=-1,
+        )  # fmt: skip
+
+    def only_fingers(h: np.ndarray, fixed: np.ndarray, distance: float) -> np.ndarray:
+        wrist = np.broadcast_to(fixed[:6], (*h.shape[:-1], 6))
+        at, _ = joints(np.concatenate([wrist, h], axis=-1))
+        reach = 100 * (at[..., tips, :] - target(distance)).reshape(*h.shape[:-1], -1)
+        return np.concatenate([reach, 0.1 * (h - fixed[6:])], axis=-1)
+
+    def fit(f: Callable[..., np.ndarray], start: np.ndarray, bounds: tuple, *args: Any) -> np.ndarray:
+        def jacobian(x: np.ndarray, *args: Any) -> np.ndarray:  # all differences in one call
+            step = 1e-7
+            return ((f(x + step * np.eye(len(x)), *args) - f(x, *args)) / step).T
+
+        start = np.clip(start, bounds[0] + 1e-6, bounds[1] - 1e-6)
+        return least_squares(f, start, jac=jacobian, bounds=bounds, args=args, max_nfev=60, ftol=1e-5).x
+
+    start = np.concatenate([points.mean(axis=0) - wanted @ PINCH_POINT, axis_angle_from_matrix(wanted), rest])
+    bounds = (np.concatenate([[-0.5] * 3, [-7.0] * 3, low]), np.concatenate([[0.5] * 3, [7.0] * 3, high]))
+    x = fit(whole, start, bounds)
+    poses = [fit(only_fingers, x[6:], (low, high), x, distance) for distance in (clear, 0.0, -depth)]
+    error = np.linalg.norm(joints(np.concatenate([x[:6], poses[1]]))[0][tips] - target(0.0), axis=1).max()
+    if error > 0.004:
+        raise BadInput(f"no posture of the hand reaches the contacts {contacts}: {error * 1000:.0f} mm are left")
+    pose = np.concatenate([x[:3], quat_from_axis_angle(x[3:6])])
+    return HandGrasp(wrist_pose=pose, open=poses[0], touch=poses[1], squeeze=poses[2], error=float(error))
+
+
+def _rest_angle(name: str, idle: list[int]) -> float:
+    curled = {f for k, f in enumerate(FINGERS) if 4 * (k + 1) in idle}
+    if name.removesuffix("_flexion").rstrip("123") in curled and name.endswith("flexion"):
+        return 0.9
+    return {"thumb2_flexion": 0.2, "thumb3_flexion": 0.2}.get(name, 0.5 if name.endswith("flexion") else 0.0)

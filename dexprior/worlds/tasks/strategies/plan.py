@@ -1,0 +1,113 @@
+"""Timed plans of the human hand, for many worlds at once, and what a strategy is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.geometry.rotations import quat_rotate
+from dexprior.geometry.timing import minimum_jerk
+from dexprior.worlds.human_rig import HandGrasp, gantry_from_wrist
+from dexprior.worlds.tasks.base import Scenes, Truth
+
+__all__ = ["HandPlan", "Knob", "Strategy", "carried", "knots_of", "offset", "turn_about_z"]
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A continuous parameter of a strategy: what habits vary, and what sampling refines."""
+
+    name: str
+    low: float
+    high: float
+
+
+@dataclass
+class HandPlan:
+    """Knots with minimum-jerk blends between them."""
+
+    times: Float[np.ndarray, "n knot"]
+    """Seconds since the start, strictly increasing from zero."""
+    arm: Float[np.ndarray, "n knot 6"]
+    """Gantry positions [m, rad]."""
+    hinges: Float[np.ndarray, "n knot hinge"]
+    """Commanded angles of the fingers [rad]."""
+
+    def at(self, t: float) -> tuple[Float[np.ndarray, "n 6"], Float[np.ndarray, "n hinge"]]:
+        """Where the wrist and the fingers are told to be."""
+        n, knots = self.times.shape
+        k = np.clip((self.times <= t).sum(axis=1) - 1, 0, knots - 2)
+        rows = np.arange(n)
+        start, stop = self.times[rows, k], self.times[rows, k + 1]
+        u = minimum_jerk((t - start) / (stop - start))[:, None]
+        arm = self.arm[rows, k] + u * (self.arm[rows, k + 1] - self.arm[rows, k])
+        return arm, self.hinges[rows, k] + u * (self.hinges[rows, k + 1] - self.hinges[rows, k])
+
+
+Values = Mapping[str, Float[np.ndarray, " n"]]
+"""A strategy's parameters by name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Strategy:
+    """One way of doing a task."""
+
+    name: str
+    sentences: tuple[str, ...]
+    """Paraphrases. They name the way of doing it and nothing of the object's size or place; no other strategy of the
+    task has one of them."""
+    knobs: tuple[Knob, ...]
+    plan: Callable[[Any, Scenes, Values], HandPlan]
+    """(task, instances, parameters) -> what to do."""
+    seconds: float
+    """Length of a clip: no plan is longer."""
+    look: int | None = None
+    """Knot at which the hand looks at the object again..."""
+    replan: Callable[[Any, HandPlan, Truth, Float[np.ndarray, "n 6"], Values], HandPlan] | None = None
+    """...and (task, plan, truth, gantry now, parameters) gives the rest of the plan from there on."""
+    servo: Callable[[Any, HandPlan, Truth, float], Float[np.ndarray, "n 6"]] | None = None
+    """(task, plan, truth, seconds) -> speed at which the wrist's targets are shifted [m/s, rad/s]: watching closely."""
+
+    def values(self, unit: Float[np.ndarray, "n knob"]) -> dict[str, Float[np.ndarray, " n"]]:
+        """Parameters from numbers in [0, 1]."""
+        return {k.name: k.low + (k.high - k.low) * unit[:, i] for i, k in enumerate(self.knobs)}
+
+
+def turn_about_z(yaw: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n 4"]:
+    """Unit quaternions."""
+    zero = np.zeros_like(yaw)
+    return np.stack([np.cos(yaw / 2), zero, zero, np.sin(yaw / 2)], axis=1)
+
+
+def carried(
+    grasp: HandGrasp, centre: Float[np.ndarray, "n 3"], yaw: Float[np.ndarray, " n"]
+) -> Float[np.ndarray, "n 6"]:
+    """Gantry positions at which the hand grasps an upright object; the gantry's yaw is continuous in the object's."""
+    n = len(centre)
+    turn = turn_about_z(yaw)
+    position = centre + quat_rotate(turn, np.broadcast_to(grasp.wrist_pose[:3], (n, 3)))
+    own = gantry_from_wrist(np.concatenate([np.zeros(3), grasp.wrist_pose[3:]]))
+    return np.concatenate([position, np.column_stack([own[3] + yaw, np.tile(own[4:], (n, 1))])], axis=1)
+
+
+def offset(x: float, y: float, z: float) -> Float[np.ndarray, " 3"]:
+    """The same displacement in every world [m]."""
+    return np.array([x, y, z])
+
+
+def knots_of(
+    rows: list[tuple[Any, Float[np.ndarray, "n 6"], Float[np.ndarray, "n hinge"]]],
+) -> HandPlan:
+    """A plan from (seconds since the knot before, wrist, fingers); the first row is the start."""
+    n = len(rows[0][1])
+    spans = np.stack([np.broadcast_to(np.asarray(row[0], dtype=np.float64), (n,)) for row in rows], axis=1)
+    spans[:, 0] = 0.0
+    return HandPlan(
+        times=np.cumsum(spans, axis=1),
+        arm=np.stack([row[1] for row in rows], axis=1),
+        hinges=np.stack([np.broadcast_to(row[2], (n, np.shape(row[2])[-1])) for row in rows], axis=1),
+    )

@@ -1,0 +1,245 @@
+"""Demonstrations simulated: plans rolled out in the worlds of a task, and refined by sampling where they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from dexprior.config import Ge, Gt, Le, config
+from dexprior.errors import BadInput
+from dexprior.worlds.human_rig import end_action
+from dexprior.worlds.tasks.base import Scenes
+from dexprior.worlds.tasks.strategies.plan import Strategy
+from dexprior.worlds.tasks.worlds import MAX_JOINT_SPEED, TaskWorlds
+
+__all__ = ["RefineConfig", "Rollout", "demonstrate", "roll_out"]
+
+
+@config
+class RefineConfig:
+    """The cross-entropy method over a strategy's parameters, for instances at which the first try failed.
+
+    Rubinstein 1999: draw, keep the best, fit a Gaussian to them, draw again.
+    """
+
+    rounds: Annotated[int, Ge(0)] = 3
+    """Populations after the first try."""
+    elite: Annotated[float, Gt(0), Le(1)] = 0.25
+    """Share of a population that the next one is fitted to."""
+    spread: Annotated[float, Gt(0)] = 0.15
+    """Smallest standard deviation, in units of a parameter's range."""
+    leave: Annotated[float, Ge(0), Le(1)] = 0.15
+    """Share of the failed first tries that stay as they are, so that failures are in the data as well."""
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What happened in each world, at the recording's rate."""
+
+    t: Float[np.ndarray, " time"]
+    qpos: Float[np.ndarray, "time n nq"]
+    mocap: Float[np.ndarray, "time n body 7"]
+    arm: Float[np.ndarray, "time n 6"]
+    """Gantry positions [m, rad]."""
+    hinges: Float[np.ndarray, "time n hinge"]
+    touch: Float[np.ndarray, "time n 5"]
+    """Normal force on each fingertip [N]."""
+    wrench: Float[np.ndarray, "time n 6"]
+    """Of the environment on the hand, wrist frame, with the hand's own weight taken off [N, N m]."""
+    object: Float[np.ndarray, "time n 7"]
+    cloud: Float[np.ndarray, "n point 3"]
+    """The task's object cloud at the start."""
+    score: Float[np.ndarray, " n"]
+    """Mean dense reward of the last second, plus one where it succeeded."""
+    success: Bool[np.ndarray, " n"]
+    """The verdict at the end."""
+
+    def take(self, ids: Sequence[int] | np.ndarray) -> Rollout:
+        """Some of the worlds."""
+        late = {name: getattr(self, name)[ids] for name in ("cloud", "score", "success")}
+        names = ("qpos", "mocap", "arm", "hinges", "touch", "wrench", "object")
+        return Rollout(t=self.t, **{name: getattr(self, name)[:, ids] for name in names}, **late)
+
+
+def roll_out(
+    worlds: TaskWorlds,
+    strategy: Strategy,
+    scenes: Scenes,
+    parameters: Sequence[Mapping[str, float]],
+    unit: Float[np.ndarray, "n knob"],
+    *,
+    every: int = 2,
+) -> Rollout:
+    """One demonstration in every world.
+
+    Args:
+        worlds: of a task with the human hand on the gantry, in `joint` actions.
+        strategy: how.
+        scenes, parameters: one instance and one set of the family's values for each world.
+        unit: the strategy's parameters in [0, 1].
+        every: control periods between two frames.
+
+    Raises:
+        BadInput: worlds without the human hand on the gantry, or not in joint actions.
+    """
+    task, n, dt = worlds.task, worlds.n, worlds.task.control_dt
+    rig = worlds.rigs[0]
+    if (rig.arm.name, rig.end.name, worlds.arm_action) != ("gantry", "human_hand", "joint"):
+        raise BadInput(
+            f"demonstrations need the human_hand on the gantry in joint actions, these worlds have {rig.end.name!r} "
+            f"on {rig.arm.name!r} in {worlds.arm_action} actions"
+        )
+    values = strategy.values(unit)
+    plan = strategy.plan(task, scenes, values)
+    worlds.reset(np.arange(n), scenes, parameters)
+    target, fingers = plan.at(0.0)
+    _put_hand(worlds, target, fingers, parameters)
+    weight = _Weight(worlds)
+    truth = worlds.truth()
+    cloud = np.array(task.cloud(worlds.view, truth))
+    rows: list[dict[str, np.ndarray]] = []
+    shift, looked = np.zeros((n, 6)), np.zeros(n, dtype=bool)
+    score = np.zeros(n)
+    steps = round(strategy.seconds / dt)
+    for k in range(steps):
+        t = k * dt
+        if k % every == 0:
+            rows.append(_row(worlds, truth["object"], weight))
+        if strategy.replan is not None and strategy.look is not None:
+            now = ~looked & (plan.times[:, strategy.look] <= t)
+            if now.any():
+                fresh = strategy.replan(task, plan, truth, worlds.view.rigs[0].q, values)
+                for name in ("times", "arm", "hinges"):
+                    getattr(plan, name)[now] = getattr(fresh, name)[now]
+                looked |= now
+        if strategy.servo is not None:
+            shift = shift + dt * strategy.servo(task, plan, truth, t)
+        wanted, fingers = plan.at(t + dt)
+        speed = np.clip((wanted + shift - target) / (dt * MAX_JOINT_SPEED), -1.0, 1.0)
+        target = target + dt * MAX_JOINT_SPEED * speed
+        worlds.step(np.concatenate([speed, end_action(fingers)], axis=1))
+        truth = worlds.truth()
+        if k >= steps - round(1.0 / dt):
+            score += task.reward(truth)["total"] * dt
+    success = np.asarray(task.success(truth)) & ~np.asarray(task.failure(truth))
+    columns: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+    return Rollout(t=np.arange(len(rows)) * every * dt, cloud=cloud, score=score + success, success=success, **columns)
+
+
+def demonstrate(
+    worlds: TaskWorlds,
+    strategy: Strategy,
+    scenes: Scenes,
+    parameters: Sequence[Mapping[str, float]],
+    *,
+    rng: np.random.Generator,
+    settings: RefineConfig,
+    every: int = 2,
+) -> tuple[Rollout, Float[np.ndarray, "n knob"], Bool[np.ndarray, " n"]]:
+    """A demonstration of each instance: a first try with drawn habits; where it fails, the best that sampling finds.
+
+    All candidates of all failed instances share the worlds, so that a round costs as much as the first try.
+
+    Returns:
+        The demonstrations, their parameters in [0, 1], and whether the first try succeeded.
+    """
+    n, knobs = worlds.n, len(strategy.knobs)
+    unit = rng.random((n, knobs))
+    best = roll_out(worlds, strategy, scenes, parameters, unit, every=every)
+    first = best.success.copy()
+    mean, spread = {}, {}
+    for i in np.flatnonzero(~first):
+        mean[int(i)], spread[int(i)] = np.full(knobs, 0.5), np.full(knobs, 0.35)
+    left = rng.random(n) < settings.leave
+    for _ in range(settings.rounds):
+        failed = np.flatnonzero(~best.success & ~left)
+        if not len(failed):
+            break
+        owner = failed[np.arange(n) % len(failed)]
+        tried = np.stack([rng.normal(mean[int(i)], spread[int(i)]) for i in owner]).clip(0.0, 1.0)
+        found = roll_out(
+            worlds,
+            strategy,
+            {k: v[owner] for k, v in scenes.items()},
+            [parameters[i] for i in owner],
+            tried,
+            every=every,
+        )
+        for i in failed:
+            own = np.flatnonzero(owner == i)
+            ranked = own[np.argsort(-found.score[own], kind="stable")]
+            elite = tried[ranked[: max(2, round(settings.elite * len(own)))]]
+            mean[int(i)] = elite.mean(axis=0)
+            spread[int(i)] = np.maximum(elite.std(axis=0), settings.spread)
+            if found.score[ranked[0]] > best.score[i]:
+                _replace(best, int(i), found, int(ranked[0]))
+                unit[i] = tried[ranked[0]]
+    return best, unit, first
+
+
+def _replace(best: Rollout, i: int, found: Rollout, j: int) -> None:
+    for name in ("qpos", "mocap", "arm", "hinges", "touch", "wrench", "object"):
+        getattr(best, name)[:, i] = getattr(found, name)[:, j]
+    for name in ("cloud", "score", "success"):
+        getattr(best, name)[i] = getattr(found, name)[j]
+
+
+def _put_hand(
+    worlds: TaskWorlds,
+    arm: Float[np.ndarray, "n 6"],
+    hinges: Float[np.ndarray, "n hinge"],
+    parameters: Sequence[Mapping[str, float]],
+) -> None:
+    """Move the hand to where a plan starts, at rest."""
+    rig, view = worlds.rigs[0], worlds.view
+    for joints, at in ((rig.arm_joints, arm), (rig.end_joints, hinges)):
+        view.qpos[:, [view.qpos_address(name) for name in joints]] = at
+        view.ctrl[:, [view.model.actuator(name).id for name in joints]] = at
+    state = worlds.snapshot()
+    state["0/target"] = arm
+    worlds.restore(state, parameters)
+
+
+class _Weight:
+    """What the force and torque sensors at the wrist read of the hand itself when nothing moves or touches.
+
+    The hand counts as one rigid body with the fingers half bent.
+    """
+
+    def __init__(self, worlds: TaskWorlds) -> None:
+        import mujoco
+
+        model = worlds.model
+        rig = worlds.rigs[0]
+        data = mujoco.MjData(model)
+        for name, angle in zip(rig.end_joints, rig.end.rest):
+            data.qpos[model.joint(name).qposadr[0]] = angle
+        mujoco.mj_forward(model, data)
+        wrist = model.body(rig.name("wrist")).id
+        site = data.site(rig.name("wrist"))
+        self.mass = float(model.body_subtreemass[wrist])
+        self.centre = site.xmat.reshape(3, 3).T @ (data.subtree_com[wrist] - site.xpos)
+        self.gravity = np.array(model.opt.gravity)
+        self.force, self.torque = rig.name("wrench_force"), rig.name("wrench_torque")
+
+    def relieve(self, worlds: TaskWorlds, arm: Float[np.ndarray, "n 6"]) -> Float[np.ndarray, "n 6"]:
+        from dexprior.geometry.rotations import matrix_from_quat
+        from dexprior.worlds.human_rig import wrist_from_gantry
+
+        R = matrix_from_quat(wrist_from_gantry(arm)[:, 3:])
+        own = self.mass * (R.transpose(0, 2, 1) @ self.gravity)
+        felt = np.concatenate([worlds.view.sensor(self.force), worlds.view.sensor(self.torque)], axis=1)
+        return -felt - np.concatenate([own, np.cross(self.centre, own)], axis=1)
+
+
+def _row(worlds: TaskWorlds, pose: np.ndarray, weight: _Weight) -> dict[str, np.ndarray]:
+    view, rig = worlds.view, worlds.view.rigs[0]
+    mocap = np.concatenate([view.field("mocap_pos"), view.field("mocap_quat")], axis=-1)
+    return {
+        "qpos": view.qpos.copy(), "mocap": mocap, "arm": rig.q, "hinges": rig.end, "touch": rig.touch,
+        "wrench": weight.relieve(worlds, rig.q), "object": np.array(pose),
+    }  # fmt: skip

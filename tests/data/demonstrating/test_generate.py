@@ -1,0 +1,141 @@
+"""Demonstrations as written: complete, consistent with their own cameras, and resumable."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dexprior.config import validate
+from dexprior.data.demonstrating import TaskDemonstrationConfig, demonstration_tasks, generate_demonstrations
+from dexprior.data.demonstrating.surfaces import local_cloud, task_cloud
+from dexprior.data.shards import ShardSet
+from dexprior.errors import ConfigError, UnknownName
+from dexprior.hands.skeleton import forward
+from dexprior.worlds.render import check_graphics
+from dexprior.worlds.tasks import make_task
+from dexprior.worlds.tasks.strategies import strategy_of
+
+_CONFIG = TaskDemonstrationConfig(n=3, workers=1)
+needs_graphics = pytest.mark.skipif(check_graphics() is not None, reason="no off-screen rendering here")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("demonstrations")
+    counts = generate_demonstrations("pick_place", _CONFIG, folder, seed=3)
+    return folder, counts
+
+
+@needs_graphics
+def test_counts_agree_with_what_was_written(made):
+    folder, counts = made
+    rows = list(ShardSet(folder).rows())
+    assert [row["id"] for row in rows] == [f"pick_place-s3-{k:06d}" for k in range(3)]
+    assert counts["episodes"] == counts["made"] == 3
+    assert counts["successes"] == sum(row["success"] for row in rows)
+
+
+@needs_graphics
+def test_an_episode_holds_everything_and_agrees_with_itself(made):
+    episodes = ShardSet(made[0])
+    for k in range(len(episodes)):
+        episode = episodes.read(k)
+        sample, condition = episode.sample, episode.condition
+        seconds = len(sample.frames) / sample.fps
+        assert 2.0 <= seconds <= 4.05
+        assert sample.frames.shape[1:] == (64, 64, 3)
+        assert [view.name for view in episode.views] == ["side", "front_depth"]
+        np.testing.assert_allclose(forward(sample.hand.wrist_pose, sample.hand.finger_pose), sample.hand.joints)
+        assert strategy_of("pick_place", condition.text).name == episode.info["strategy"]
+        assert episode.info["success"] == episodes.row(k)["success"]
+        # the cloud lies around the object in the first frame, normals outwards
+        centre = sample.object.pose[0, :3]
+        out = condition.cloud[:, :3] - centre
+        half = episode.info["object"]["half_size"]
+        assert np.abs(out).max() < half * 3**0.5 + 1e-6
+        assert (np.einsum("ij,ij->i", out, condition.cloud[:, 3:]) > 0.9 * half).all()
+        if episode.info["success"]:
+            assert condition.target.touching.sum() >= 2
+            assert not condition.start.touching.any()
+            assert "thumb" in sample.contact.finger
+
+
+@needs_graphics
+def test_depth_and_colour_agree_with_calibration_and_object_pose(made):
+    for k in range(3):
+        episode = ShardSet(made[0]).read(k)
+        centre = np.append(episode.sample.object.pose[0, :3], 1.0)
+        cameras = {"main": (episode.sample.camera, episode.sample.frames), "side": None, "front_depth": None}
+        for view in episode.views:
+            cameras[view.name] = (view.camera, view.depth if view.frames is None else view.frames)
+        for name, (camera, pixels) in cameras.items():
+            x, y, z = (np.linalg.inv(camera.T_base_cam) @ centre)[:3]
+            u, v = camera.K[0, 0] * x / z + camera.K[0, 2], camera.K[1, 1] * y / z + camera.K[1, 2]
+            there = pixels[0, int(v), int(u)]
+            if name == "front_depth":
+                half = episode.info["object"]["half_size"]
+                # the surface that is seen is in front of the centre, unless the hand covers it
+                assert z - 0.25 < there < z - 0.5 * half
+            elif not _covered(episode, camera, centre):
+                assert int(there[0]) - int(there[2]) > 60  # the block is orange
+
+
+def _covered(episode, camera, centre) -> bool:
+    """Whether the hand comes near the line of sight to the object in the first frame."""
+    eye = camera.T_base_cam[:3, 3]
+    line = centre[:3] - eye
+    joints = episode.sample.hand.joints[0] - eye
+    along = np.clip(joints @ line / (line @ line), 0, 1)
+    return bool(np.linalg.norm(joints - along[:, None] * line, axis=1).min() < 0.04)
+
+
+def test_clouds_are_even_and_always_the_same():
+    task = make_task("pick_place")
+    cloud = local_cloud(task, 64)
+    apart = np.linalg.norm(cloud[:, None, :3] - cloud[None, :, :3], axis=-1) + np.eye(64)
+    assert apart.min() > 0.005  # random points would come within a millimetre
+    local_cloud.cache_clear()
+    np.testing.assert_array_equal(local_cloud(task, 64), cloud)
+
+
+def test_the_cloud_of_peg_and_block_lies_on_their_surfaces():
+    task = make_task("peg", start="standing")
+    c = task.config
+    pose, block = np.array([0.3, 0.1, 0.2, 1.0, 0, 0, 0]), np.array([[0.5, 0.0, 0.0, 1.0, 0, 0, 0]])
+    cloud = task_cloud(task, pose, block, 64)
+    peg, rest = cloud[:40] - [0.3, 0.1, 0.2, 0, 0, 0], cloud[40:] - [0.5, 0, 0, 0, 0, 0]
+    size = np.array([c.half_width, c.half_width, c.half_length])
+    np.testing.assert_allclose(np.abs(peg[:, :3] / size).max(axis=1), 1.0, atol=1e-9)
+    assert np.abs(rest[:, :2]).max(axis=1).min() >= c.half_width + c.clearance - 1e-9  # nothing in the hole
+    inside = np.abs(rest[:, :2]).max(axis=1) < c.half_width + c.clearance + 1e-9
+    towards = np.einsum("ij,ij->i", rest[:, :2], rest[:, 3:5])
+    assert inside.any()
+    assert (towards[inside] < 0).all()  # the hole's walls look at its axis
+
+
+def test_bad_settings_are_named(tmp_path):
+    with pytest.raises(UnknownName, match=demonstration_tasks()[0]):
+        generate_demonstrations("juggling", _CONFIG, tmp_path, seed=0)
+    with pytest.raises((ConfigError, UnknownName), match="top"):
+        validate(TaskDemonstrationConfig, {"cameras": ("top",)})
+    with pytest.raises((ConfigError, UnknownName), match="side"):
+        validate(TaskDemonstrationConfig, {"cameras": ("front",), "depth": ("side",)})
+
+
+@needs_graphics
+@pytest.mark.slow
+def test_a_cut_shard_is_completed_to_the_same_episodes(made, tmp_path):
+    whole = {row["id"]: row["sha256"] for row in ShardSet(made[0]).rows()}
+    (shard,) = made[0].glob("*.tar")
+    data = shard.read_bytes()
+    (tmp_path / shard.name).write_bytes(data[: len(data) // 2])
+    counts = generate_demonstrations("pick_place", _CONFIG, tmp_path, seed=3)
+    assert 0 < counts["made"] < 3
+    again = ShardSet(tmp_path)
+    assert sorted(row["id"] for row in again.rows()) == sorted(whole)
+    for k in range(3):
+        a = again.read(k)
+        b = next(e for row, e in ShardSet(made[0]).usable() if row["id"] == again.name(k))
+        np.testing.assert_array_equal(a.sample.frames, b.sample.frames)
+        np.testing.assert_array_equal(a.sample.hand.joints, b.sample.hand.joints)
+        assert a.info == b.info
