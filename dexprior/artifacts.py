@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -40,12 +40,16 @@ __all__ = [
     "load_module",
     "load_network",
     "load_training_state",
+    "pack_tensors",
     "read_header",
+    "read_meta",
     "read_tensors",
     "save",
     "save_module",
     "save_training_state",
+    "tensor_header",
     "to_tensors",
+    "unpack_tensors",
     "write_atomic",
     "write_json",
     "write_tensors",
@@ -170,7 +174,7 @@ def from_tensors(tree: Any, tensors: dict[str, np.ndarray]) -> Any:
 
 def read_header(path: str | Path) -> Header:
     """Read who wrote a file, without its arrays."""
-    return _header_of(path, _read_meta(Path(path)))
+    return _header_of(path, read_meta(Path(path))[0])
 
 
 def _schema_message(path: str | Path, found: str, expected: str) -> str:
@@ -244,10 +248,15 @@ def write_json(path: str | Path, value: Any) -> Path:
 
 def write_tensors(path: str | Path, tensors: Mapping[str, np.ndarray], meta: dict[str, Any]) -> Path:
     """Write arrays and JSON metadata as one safetensors file, atomically."""
+    return write_atomic(path, pack_tensors(tensors, meta))
+
+
+def pack_tensors(tensors: Mapping[str, np.ndarray], meta: dict[str, Any]) -> bytes:
+    """The bytes of that file."""
     from safetensors.numpy import save as dump
 
     contiguous = {k: np.asarray(v, order="C") for k, v in tensors.items()}  # keeps arrays without axes as they are
-    return write_atomic(path, dump(contiguous, metadata={_META: json.dumps(meta)}))
+    return dump(contiguous, metadata={_META: json.dumps(meta)})
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -256,29 +265,60 @@ def read_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any
     Raises:
         ArtifactError: missing, truncated or foreign file.
     """
+    path = Path(path)
+    meta, _ = read_meta(path)
+    return unpack_tensors(path.read_bytes(), path), meta
+
+
+def unpack_tensors(data: bytes, where: object) -> dict[str, np.ndarray]:
+    """The arrays in a file's bytes.
+
+    Raises:
+        ArtifactError: truncated or damaged; `where` names the file.
+    """
     from safetensors import SafetensorError
     from safetensors.numpy import load as parse
 
-    path = Path(path)
-    meta = _read_meta(path)
     try:
-        return parse(path.read_bytes()), meta
+        return parse(data)
     except (SafetensorError, ValueError) as error:
-        raise ArtifactError(f"{path} is truncated or damaged: {error}") from None
+        raise ArtifactError(f"{where} is truncated or damaged: {error}") from None
 
 
-def _read_meta(path: Path) -> dict[str, Any]:
+def read_meta(
+    path: Path, *, offset: int = 0, where: object | None = None
+) -> tuple[dict[str, Any], dict[str, list[int]]]:
+    """Metadata of a file (or of one that begins at `offset` of it), and the shapes of its arrays, without reading them.
+
+    Raises:
+        ArtifactError: missing, truncated or foreign file; `where` names it if the path does not.
+    """
+    where = path if where is None else where
     if not path.is_file():
-        raise ArtifactError(f"{path}: no such file")
+        raise ArtifactError(f"{where}: no such file")
     with path.open("rb") as stream:
+        stream.seek(offset)
         try:
-            (length,) = struct.unpack("<Q", stream.read(8))
-            if length > 100_000_000:
-                raise ValueError("header too long")
-            header = json.loads(stream.read(length))
-            return json.loads(header["__metadata__"][_META])
-        except (struct.error, ValueError, KeyError, TypeError) as error:
-            raise ArtifactError(f"{path} is not a dexprior file, or it is truncated: {error!r}") from None
+            header, _ = tensor_header(stream)
+            meta = json.loads(header.pop("__metadata__")[_META])
+            return meta, {name: entry["shape"] for name, entry in header.items()}
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArtifactError(f"{where} is not a dexprior file, or it is truncated: {error!r}") from None
+
+
+def tensor_header(stream: IO[bytes]) -> tuple[dict[str, Any], int]:
+    """The JSON header of a safetensors file from the stream's position on, and its length [bytes].
+
+    Raises:
+        ValueError: there is none.
+    """
+    start = stream.read(8)
+    if len(start) < 8:
+        raise ValueError("no header")
+    (length,) = struct.unpack("<Q", start)
+    if length > 100_000_000:
+        raise ValueError("header too long")
+    return json.loads(stream.read(length)), 8 + length
 
 
 def file_hash(path: str | Path) -> str:

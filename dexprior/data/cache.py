@@ -12,7 +12,6 @@ import hashlib
 import importlib.metadata
 import json
 import os
-import struct
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from dexprior.artifacts import write_atomic
+from dexprior.artifacts import tensor_header, write_atomic
 from dexprior.data.readers import ClipReader, ClipSource, Frames, as_source
 from dexprior.errors import ArtifactError, BadInput
 
@@ -180,11 +179,11 @@ def _map(path: Path) -> np.ndarray | None:
     """The array of an entry; None where there is none or it is not whole."""
     try:
         with path.open("rb") as stream:
-            (length,) = struct.unpack("<Q", stream.read(8))
-            entry = json.loads(stream.read(length))["array"]
+            header, start = tensor_header(stream)
+            entry = header["array"]
             size = os.fstat(stream.fileno()).st_size
-        if size != 8 + length + entry["data_offsets"][1]:
+        if size != start + entry["data_offsets"][1]:
             return None
-        return np.memmap(path, _DTYPES[entry["dtype"]], "r", 8 + length, tuple(entry["shape"])).view(np.ndarray)
-    except (FileNotFoundError, struct.error, ValueError, KeyError, TypeError):
+        return np.memmap(path, _DTYPES[entry["dtype"]], "r", start, tuple(entry["shape"])).view(np.ndarray)
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None

@@ -17,15 +17,13 @@ from jaxtyping import Float, UInt8
 
 from dexprior.config import Ge, Gt, config
 from dexprior.data.clouds import condition_cloud
+from dexprior.data.contacts import contact_schedule
 from dexprior.data.episodes import append_index, read_index, write_episode
 from dexprior.errors import ArtifactError
-from dexprior.geometry.timing import contact_intervals
-from dexprior.geometry.transforms import invert_pose, transform_points
+from dexprior.hands.mano import contact_configuration
 from dexprior.hands.skeleton import forward
 from dexprior.types import (
-    FINGERS,
     ContactConfiguration,
-    ContactSchedule,
     Episode,
     HandTrajectory,
     ObjectTrajectory,
@@ -38,7 +36,7 @@ from dexprior.worlds.human import finger_pose_from_hinges
 from dexprior.worlds.insertion import InsertionConfig, sample_scenes, video_camera
 from dexprior.worlds.render import FrameRenderer
 
-__all__ = ["DemonstrationConfig", "contact_configuration", "contact_schedule", "generate", "scene_condition"]
+__all__ = ["DemonstrationConfig", "generate", "scene_condition"]
 
 SENTENCES = (
     "put the nut on the bolt",
@@ -231,38 +229,4 @@ def scene_condition(
         target=configuration(plan.knots[-1], grasp.touch, pinching),
         camera=video_camera(size),
         text=SENTENCES[int(rng.integers(len(SENTENCES)))],
-    )
-
-
-def contact_configuration(hand: HandTrajectory, frame: int) -> ContactConfiguration:
-    """The hand's pose at one frame with the fingertips that touch."""
-    touching = hand.contact[frame] > 0.5
-    tips = hand.joints[frame, 4::4]
-    return ContactConfiguration(
-        side=hand.side,
-        wrist_pose=hand.wrist_pose[frame],
-        finger_pose=hand.finger_pose[frame],
-        betas=hand.betas,
-        touching=touching,
-        points=np.where(touching[:, None], tips, 0.0),
-    )
-
-
-def contact_schedule(hand: HandTrajectory, nut: ObjectTrajectory) -> ContactSchedule:
-    """The touches of a hand trajectory: when, where on the object and how hard."""
-    fingers, on, off, points, forces = [], [], [], [], []
-    tips = transform_points(invert_pose(nut.pose), hand.joints[:, 4::4])
-    for f, finger in enumerate(FINGERS):
-        for start, stop in contact_intervals(hand.contact[:, f] > 0.5):
-            fingers.append(finger)
-            on.append(hand.t[start])
-            off.append(hand.t[stop - 1])
-            points.append(tips[start:stop, f].mean(axis=0))
-            forces.append(hand.force[start:stop, f].mean())
-    return ContactSchedule(
-        finger=tuple(fingers),
-        t_on=np.array(on),
-        t_off=np.array(off),
-        point=np.array(points).reshape(-1, 3),
-        normal_force=np.array(forces),
     )

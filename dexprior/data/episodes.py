@@ -12,19 +12,26 @@ FOLDER/000012.NAME.depth.mkv    its depth
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import struct
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
-from dexprior.artifacts import from_tensors, make_header, to_tensors, write_atomic, write_tensors
+from dexprior.artifacts import (
+    from_tensors,
+    make_header,
+    pack_tensors,
+    read_meta,
+    to_tensors,
+    unpack_tensors,
+    write_atomic,
+    write_tensors,
+)
 from dexprior.config import to_plain
 from dexprior.data.clips import encode_clip, read_clip, write_clip
 from dexprior.data.depth import decode_depth, encode_depth
+from dexprior.data.lines import append_lines, read_lines
 from dexprior.data.readers import ClipSource, Frames
 from dexprior.errors import ArtifactError
 from dexprior.types import Camera, Episode
@@ -44,7 +51,6 @@ __all__ = [
 ]
 
 _FRAMES = "0.sample.frames"
-_META = "dexprior"  # as in dexprior.artifacts
 MAIN = "mp4"
 """The part that holds the pixels of the sample."""
 
@@ -98,12 +104,9 @@ def write_episode(folder: Path, number: int, episode: Episode, *, producer: str,
 
 def pack_episode(episode: Episode, *, producer: str, seed: int | None = None) -> dict[str, bytes]:
     """The same parts as bytes."""
-    from safetensors.numpy import save as dump
-
     tensors, meta, videos, others = _split(episode, producer, seed)
-    contiguous = {k: np.asarray(v, order="C") for k, v in tensors.items()}
     parts = {part: encode_clip(frames, episode.sample.fps) for part, frames in videos.items()}
-    return {**parts, **others, "safetensors": dump(contiguous, metadata={_META: json.dumps(meta)})}
+    return {**parts, **others, "safetensors": pack_tensors(tensors, meta)}
 
 
 def unpack_episode(part: Callable[[str], ClipSource]) -> Episode:
@@ -116,7 +119,8 @@ def unpack_episode(part: Callable[[str], ClipSource]) -> Episode:
         ArtifactError, BadInput: a part is missing, damaged, or of another schema, or they do not belong together.
     """
     source = part("safetensors")
-    tensors, meta = _read_part(source)
+    meta, _ = read_meta(source.path, offset=source.offset, where=source)
+    tensors = unpack_tensors(source.read_bytes(), source)
     found = meta.get("header", {}).get("schema")
     if found != Episode.schema:
         raise ArtifactError(f"{source} holds {found!r}, expected {Episode.schema!r}")
@@ -152,10 +156,7 @@ def read_episodes(folder: str | Path) -> Iterator[Episode]:
 
 def append_index(folder: Path, row: dict[str, Any]) -> None:
     """Append one line: `number`, `kept`, and whatever else describes the attempt."""
-    with (folder / "index.jsonl").open("a") as stream:
-        stream.write(json.dumps(row) + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())
+    append_lines(folder / "index.jsonl", [row])
 
 
 def read_index(folder: str | Path) -> list[dict[str, Any]]:
@@ -167,18 +168,7 @@ def read_index(folder: str | Path) -> list[dict[str, Any]]:
     path = Path(folder) / "index.jsonl"
     if not path.is_file():
         raise ArtifactError(f"{path}: no such file; is {folder} a folder of episodes?")
-    lines = path.read_bytes().splitlines(keepends=True)
-    rows = []
-    for k, line in enumerate(lines):
-        try:
-            if not line.endswith(b"\n"):
-                raise ValueError("no end of line")
-            rows.append(json.loads(line))
-        except ValueError as error:
-            if k < len(lines) - 1:
-                raise ArtifactError(f"{path}, line {k + 1}: {error}") from None
-            os.truncate(path, sum(len(whole) for whole in lines[:-1]))
-    return rows
+    return read_lines(path)
 
 
 class EpisodeFolder:
@@ -200,7 +190,7 @@ class EpisodeFolder:
         """See `EpisodeSet`; what the index does not hold comes from the episode's header."""
         row = self._kept[number]
         source = self._part(number, "safetensors")
-        header = _read_header(source)[0]
+        header, shapes = read_meta(source.path, offset=source.offset, where=source)
         tree, views = header["tree"][0]["fields"], header.get("views", [])
         sample, info = tree["sample"]["fields"], tree["info"]
         return {
@@ -210,7 +200,7 @@ class EpisodeFolder:
             "object": sample["object"]["fields"]["object"],
             "text": tree["condition"]["fields"]["text"],
             "success": bool(info.get("success", True)),
-            "frames": header["shapes"]["0.sample.hand.t"][0],
+            "frames": shapes["0.sample.hand.t"][0],
             "fps": sample["fps"],
             "height": sample["camera"]["fields"]["height"],
             "width": sample["camera"]["fields"]["width"],
@@ -272,33 +262,3 @@ def _view(row: Mapping[str, Any], part: Callable[[str], ClipSource]) -> View:
         frames=read_clip(part(f"{name}.{MAIN}"))[0] if row["frames"] else None,
         depth=None if row["depth_step"] is None else decode_depth(part(f"{name}.depth.mkv"), row["depth_step"]),
     )
-
-
-def _read_part(source: ClipSource) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    from safetensors import SafetensorError
-    from safetensors.numpy import load as parse
-
-    if not source.path.is_file():
-        raise ArtifactError(f"{source}: no such file")
-    meta, _ = _read_header(source)
-    try:
-        return parse(source.read_bytes()), meta
-    except (SafetensorError, ValueError) as error:
-        raise ArtifactError(f"{source} is truncated or damaged: {error}") from None
-
-
-def _read_header(source: ClipSource) -> tuple[dict[str, Any], int]:
-    """The description with `shapes` of the arrays, and the header's length [bytes]."""
-    if not source.path.is_file():
-        raise ArtifactError(f"{source}: no such file")
-    with source.path.open("rb") as stream:
-        stream.seek(source.offset)
-        try:
-            (length,) = struct.unpack("<Q", stream.read(8))
-            if length > 100_000_000:
-                raise ValueError("header too long")
-            header = json.loads(stream.read(length))
-            meta = json.loads(header.pop("__metadata__")[_META])
-            return meta | {"shapes": {name: entry["shape"] for name, entry in header.items()}}, 8 + length
-        except (struct.error, ValueError, KeyError, TypeError) as error:
-            raise ArtifactError(f"{source} is not a dexprior file, or it is truncated: {error!r}") from None

@@ -17,6 +17,7 @@ from dexprior.data.readers import Frames, probe_clip
 from dexprior.data.shards import ShardSet, open_episodes
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.geometry.transforms import project
+from dexprior.hands.side import flexion
 from dexprior.types import Camera, Episode, HandTrajectory
 
 __all__ = [
@@ -235,12 +236,7 @@ def _side(hand: HandTrajectory, settings: ValidationConfig) -> Iterator[Found]:
     joints = hand.joints[hand.valid]
     if not len(joints):
         return
-    wrist = joints[:, 0]
-    normal = np.cross(joints[:, 5] - wrist, joints[:, 17] - wrist)
-    normal /= np.linalg.norm(normal, axis=-1, keepdims=True) + 1e-12
-    tips = joints[:, [8, 12, 16, 20]].mean(axis=1) - joints[:, [5, 9, 13, 17]].mean(axis=1)
-    bend = float((normal * tips).sum(-1).mean()) * (1 if hand.side == "right" else -1)
-    bend *= 0.09 / (_palm(hand) + 1e-12)  # of an average hand, whatever the unit
+    bend = flexion(joints, hand.side)
     if bend < -settings.backwards:
         other = "left" if hand.side == "right" else "right"
         yield (

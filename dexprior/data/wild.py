@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from dexprior.artifacts import write_json
 from dexprior.config import Ge, Gt, Le, config, config_hash
 from dexprior.data.cache import content_hash
 from dexprior.data.clips import write_clip
+from dexprior.data.lines import append_lines, read_lines
 from dexprior.data.readers import ClipReader, Frames
 from dexprior.data.validate import Detector, SeenHands
 from dexprior.errors import ArtifactError, BadInput
@@ -126,16 +126,10 @@ def cut_videos(
         key = (video.name, content_hash(video))
         if key in done:
             continue
-        of_video = list(_cut_video(video, out, detect, settings, caption))
-        text = "".join(
-            json.dumps({"video": key[0], "sha256": key[1], "settings": config_hash(settings), **row}) + "\n"
-            for row in of_video
-        )
-        with manifest.open("a") as stream:  # all of a video's lines at once: it is done, or it is done again
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        rows += [json.loads(line) for line in text.splitlines()]
+        about = {"video": key[0], "sha256": key[1], "settings": config_hash(settings)}
+        of_video = [about | row for row in _cut_video(video, out, detect, settings, caption)]
+        append_lines(manifest, of_video)  # all of a video's lines at once: it is done, or it is done again
+        rows += of_video
     kept = [row for row in rows if row["clip"] is not None]
     write_json(out / "metadata.json", [_videox_fun(row) for row in kept])
     rejected = Counter(row["reason"] for row in rows if row["clip"] is None)
@@ -342,10 +336,7 @@ def _notes(video: Path, settings: WildConfig) -> dict[str, Any]:
 def _resume(manifest: Path, settings: str) -> list[dict[str, Any]]:
     if not manifest.is_file():
         return []
-    whole = manifest.read_bytes()
-    whole = whole[: whole.rfind(b"\n") + 1]  # a line that a kill cut short
-    os.truncate(manifest, len(whole))
-    rows = [json.loads(line) for line in whole.splitlines()]
+    rows = read_lines(manifest)
     if any(row["settings"] != settings for row in rows):
         raise ArtifactError(f"{manifest} was made with other settings: give another folder, or remove it")
     return rows

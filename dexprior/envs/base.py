@@ -20,6 +20,7 @@ from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
 from dexprior.worlds.arm import MAX_OPENING
 from dexprior.worlds.insertion import InsertionConfig, engaged_depth, succeeded
+from dexprior.worlds.measures import tolerance
 
 if TYPE_CHECKING:
     from dexprior.envs.panel import Instance
@@ -40,7 +41,6 @@ __all__ = [
     "privileged",
     "score",
     "success",
-    "tolerance",
 ]
 
 BackendName = Literal["mujoco", "hybrid", "reality", "hardware"]
@@ -184,22 +184,6 @@ def privileged(reading: Reading) -> Float[np.ndarray, "n 13"]:
         truth.held[:, None].astype(np.float64),
     ]
     return np.concatenate(parts, axis=1).astype(np.float32)
-
-
-def tolerance(x: Float[np.ndarray, " *n"], *, bounds: tuple[float, float], margin: float) -> Float[np.ndarray, " *n"]:
-    """1 inside `bounds`, falling as a Gaussian to 0.1 at a distance of `margin` outside.
-
-    The contract of dm_control's shaping function of this name.
-
-    Raises:
-        BadInput: empty bounds, or a margin that is not positive.
-    """
-    low, high = bounds
-    if low > high or margin <= 0:
-        raise BadInput(f"tolerance needs low <= high and margin > 0, got bounds {bounds} and margin {margin}")
-    x = np.asarray(x, dtype=np.float64)
-    outside = np.where(x < low, low - x, np.where(x > high, x - high, 0.0)) / margin
-    return np.exp(np.log(0.1) * outside**2)
 
 
 def score(reading: Reading, world: InsertionConfig) -> dict[str, Float[np.ndarray, " n"]]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-__all__ = ["fast_normals", "normals"]
+__all__ = ["fast_normals", "noisy_touch", "noisy_wrench", "normals"]
+
+
+_LEVER = np.array([1.0, 1.0, 1.0, 0.05, 0.05, 0.05])  # torque noise is smaller by a lever arm of 5 cm
 
 
 def normals(seeds: np.ndarray, step: int | np.ndarray, size: int) -> Float[np.ndarray, "n size"]:
@@ -15,24 +18,40 @@ def normals(seeds: np.ndarray, step: int | np.ndarray, size: int) -> Float[np.nd
     unrelated streams; then Box-Muller.
     """
     half = (size + 1) // 2
-    with np.errstate(over="ignore"):
-        base = _mixed(_mixed(seeds.astype(np.uint64) + _GOLDEN) + np.asarray(step).astype(np.uint64) * _GOLDEN)
-        z = _mixed(base[:, None] + np.arange(1, 2 * half + 1, dtype=np.uint64) * _GOLDEN)
-    u = ((z >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
-    radius = np.sqrt(-2.0 * np.log(u[:, :half]))
-    angle = 2.0 * np.pi * u[:, half:]
-    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :size]
+    u = ((_bits(seeds, step, 2 * half) >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53
+    return _box_muller(np.log(u[:, :half]), 2.0 * np.pi * u[:, half:], size)
 
 
 def fast_normals(seeds: np.ndarray, step: int | np.ndarray, size: int) -> Float[np.ndarray, "n size"]:
     """The same in single precision from half as many random bits: for clouds, where it is a third of the cost."""
-    half = (size + 1) // 2
+    z = _bits(seeds, step, (size + 1) // 2)
+    high, low = (z >> np.uint64(40)).astype(np.float32), (z & np.uint64(0xFFFFFF)).astype(np.float32)
+    uniform = (high + np.float32(0.5)) * np.float32(2.0**-24)
+    return _box_muller(np.log(uniform), low * np.float32(2.0 * np.pi * 2.0**-24), size)
+
+
+def noisy_wrench(
+    wrench: Float[np.ndarray, "n 6*robots"], strength: Float[np.ndarray, "n 1"], drawn: Float[np.ndarray, "n 6*robots"]
+) -> Float[np.ndarray, "n 6*robots"]:
+    """Forces with noise of a standard deviation [N], torques with a twentieth of it [N m]."""
+    return wrench + strength * np.tile(_LEVER, wrench.shape[1] // 6) * drawn
+
+
+def noisy_touch(
+    touch: Float[np.ndarray, "n fingertip"], strength: Float[np.ndarray, "n 1"], drawn: Float[np.ndarray, "n fingertip"]
+) -> Float[np.ndarray, "n fingertip"]:
+    """Normal forces with noise where something touches, never below zero [N]."""
+    return np.maximum(touch + strength * drawn * (touch > 0), 0.0)
+
+
+def _bits(seeds: np.ndarray, step: int | np.ndarray, count: int) -> np.ndarray:
     with np.errstate(over="ignore"):
         base = _mixed(_mixed(seeds.astype(np.uint64) + _GOLDEN) + np.asarray(step).astype(np.uint64) * _GOLDEN)
-        z = _mixed(base[:, None] + np.arange(1, half + 1, dtype=np.uint64) * _GOLDEN)
-    high, low = (z >> np.uint64(40)).astype(np.float32), (z & np.uint64(0xFFFFFF)).astype(np.float32)
-    radius = np.sqrt(np.float32(-2.0) * np.log((high + np.float32(0.5)) * np.float32(2.0**-24)))
-    angle = low * np.float32(2.0 * np.pi * 2.0**-24)
+        return _mixed(base[:, None] + np.arange(1, count + 1, dtype=np.uint64) * _GOLDEN)
+
+
+def _box_muller(log_uniform: np.ndarray, angle: np.ndarray, size: int) -> np.ndarray:
+    radius = np.sqrt(log_uniform.dtype.type(-2.0) * log_uniform)
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)], axis=1)[:, :size]
 
 

@@ -9,7 +9,7 @@ import fnmatch
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from dexprior.errors import BadInput, UnknownName
 
-__all__ = ["Parameter", "ParameterFamily"]
+__all__ = ["Parameter", "ParameterFamily", "fixed_outside"]
 
 Distribution = Literal["uniform", "log_uniform", "normal"]
 _ELEMENTS = ("geom", "body", "joint", "actuator", "pair", "option", "world")
@@ -179,6 +179,35 @@ class ParameterFamily:
                 f"family {self.name!r}: values of shape {values.shape}, expected (n, {len(self.parameters)})"
             )
         return values
+
+
+def fixed_outside(
+    name: str, family: ParameterFamily, values: Mapping[str, float], *extra: Parameter
+) -> ParameterFamily:
+    """Another world: every parameter of a family fixed to a value outside its support.
+
+    Args:
+        name: of the new family.
+        family: what the simulator assumes.
+        values: one for each of its parameters.
+        extra: fixed parameters that the family does not vary.
+
+    Raises:
+        UnknownName: a value for no parameter.
+        BadInput: a parameter without a value, or a value that the family covers.
+    """
+    unknown = set(values) - set(family.names)
+    if unknown:
+        raise UnknownName(f"parameter of {family.name!r}", sorted(unknown)[0], family.names)
+    fixed = []
+    for p in family.parameters:
+        if p.name not in values:
+            raise BadInput(f"the other world of {family.name!r} has no value for {p.name!r}")
+        value = values[p.name]
+        if p.low <= value <= p.high:
+            raise BadInput(f"{p.name!r} = {value} lies inside the support [{p.low}, {p.high}] of {family.name!r}")
+        fixed.append(replace(p, low=value, high=value, distribution="uniform", mean=None, std=None))
+    return ParameterFamily(name, (*fixed, *extra))
 
 
 def _write(target: Any, parameter: Parameter, value: float) -> None:

@@ -18,11 +18,13 @@ __all__ = [
     "quat_conjugate",
     "quat_from_axis_angle",
     "quat_from_matrix",
+    "quat_from_yaw",
     "quat_multiply",
     "quat_rotate",
     "quat_slerp",
     "rot6d_from_matrix",
     "rotation_angle",
+    "wrap_angle",
     "yaw_of",
 ]
 
@@ -144,6 +146,18 @@ def rotation_angle(a: Float[Array, "*batch 4"], b: Float[Array, "*batch 4"]) -> 
     """Angle between two orientations [rad], in [0, pi]."""
     dot = np.abs((np.asarray(a) * np.asarray(b)).sum(-1))
     return 2 * np.arccos(np.clip(dot, 0.0, 1.0))
+
+
+def quat_from_yaw(yaw: float | Float[Array, " *batch"]) -> Float[Array, "*batch 4"]:
+    """Unit quaternions of turns about the vertical [rad]."""
+    half = np.asarray(yaw, dtype=np.float64) / 2
+    zero = np.zeros_like(half)
+    return np.stack([np.cos(half), zero, zero, np.sin(half)], axis=-1)
+
+
+def wrap_angle(angle: Float[Array, " *batch"], period: float = 2 * np.pi) -> Float[Array, " *batch"]:
+    """The smallest equivalent angle, in [-period / 2, period / 2) [rad]; a shorter period is a rotational symmetry."""
+    return (np.asarray(angle) + period / 2) % period - period / 2
 
 
 def yaw_of(q: Float[Array, "*batch 4"]) -> Float[Array, " *batch"]:

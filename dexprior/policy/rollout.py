@@ -13,7 +13,7 @@ from dexprior.behavior import BehaviorPrior
 from dexprior.envs.base import HORIZON, Backend, Reading, command_from_action, observe, success
 from dexprior.envs.panel import Panel
 from dexprior.types import Channel, Trace
-from dexprior.worlds.stepping import SLIP_SPEED
+from dexprior.worlds.measures import slip_rate
 
 __all__ = ["Episodes", "Policy", "actor_policy", "prior_policy", "run_episodes", "traces"]
 
@@ -75,7 +75,7 @@ def run_episodes(policy: Policy, backend: Backend, panel: Panel) -> Episodes:
     held = gather(lambda r: r.truth.held)  # type: ignore[union-attr]
     return Episodes(
         success=np.concatenate([p["success"] for p in parts]),
-        slip_rate=((slip > SLIP_SPEED) & held).sum(axis=0) / np.maximum(held.sum(axis=0), 1),
+        slip_rate=np.nan_to_num(slip_rate(slip, held)),  # zero where nothing was ever held
         held=np.any(held, axis=0),
         t=gather(lambda r: r.t)[:, 0],
         tcp=gather(lambda r: r.tcp),

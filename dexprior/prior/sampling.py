@@ -14,7 +14,7 @@ from jaxtyping import Float, UInt8
 from torch import Tensor
 
 from dexprior.artifacts import make_header, write_json
-from dexprior.data.demonstrations import contact_schedule
+from dexprior.data.contacts import contact_schedule
 from dexprior.data.stacks import resized_camera
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.hands.skeleton import forward

@@ -26,6 +26,7 @@ __all__ = [
     "PAD_STIFFNESS",
     "ArmKinematics",
     "add_arm",
+    "add_wrist_sensors",
     "build_arm",
     "build_gripper",
 ]
@@ -212,6 +213,13 @@ def _add_gripper(
             objtype=mujoco.mjtObj.mjOBJ_SITE,
             objname=f"touch_{name}",
         )
+    add_wrist_sensors(spec)
+
+
+def add_wrist_sensors(spec: mujoco.MjSpec) -> None:
+    """Force and torque at the site `wrist`: `wrench_force` and `wrench_torque`."""
+    import mujoco
+
     for name, kind in (("force", mujoco.mjtSensor.mjSENS_FORCE), ("torque", mujoco.mjtSensor.mjSENS_TORQUE)):
         spec.add_sensor(name=f"wrench_{name}", type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname="wrist")
 

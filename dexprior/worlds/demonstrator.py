@@ -25,7 +25,7 @@ from dexprior.geometry.timing import minimum_jerk
 from dexprior.geometry.transforms import pose_multiply
 from dexprior.hands.skeleton import FINGER_RADIUS, forward
 from dexprior.types.hand import FINGERS
-from dexprior.worlds.human import HINGE_LIMITS, HINGES, finger_pose_from_hinges
+from dexprior.worlds.human import HINGE_LIMITS, HINGE_NAMES, finger_pose_from_hinges
 from dexprior.worlds.insertion import (
     HUMAN_WORLD,
     OTHER_FAMILY,
@@ -37,7 +37,6 @@ from dexprior.worlds.insertion import (
 __all__ = ["Demonstrator", "HandPlan", "PinchGrasp", "Recording", "plan_insertion", "solve_pinch"]
 
 _PINCHING = ("thumb", "index", "middle")
-_HINGE_NAMES = tuple(name for name, *_ in HINGES)
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def solve_pinch(
     directions = np.array([[0.0, -1.0, 0.0], [0.5, 0.87, 0.0], [-0.5, 0.87, 0.0]])
     tips = [4 * (FINGERS.index(f) + 1) for f in _PINCHING]
     idle = [16, 20]
-    rest = np.array([_rest_angle(name) for name in _HINGE_NAMES])
+    rest = np.array([_rest_angle(name) for name in HINGE_NAMES])
     low, high = HINGE_LIMITS.T
     fingers = np.array([0.0, 0.5, -0.86])
     palm = np.array([0.0, -0.86, -0.5])
@@ -155,7 +154,7 @@ class Demonstrator:
         self.grasp = solve_pinch(config.outer_radius) if grasp is None else grasp
         self._wrist = self.model.joint("wrist").qposadr[0]
         self._nut = self.model.joint("nut").qposadr[0]
-        self._hinges = np.array([self.model.joint(name).qposadr[0] for name in _HINGE_NAMES])
+        self._hinges = np.array([self.model.joint(name).qposadr[0] for name in HINGE_NAMES])
         self._touch = np.array([self.model.sensor(f"touch_{f}").adr[0] for f in FINGERS])
         self._tip_geoms = {self.model.geom(f"pad_{f}").id for f in FINGERS}
 

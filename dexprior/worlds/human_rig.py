@@ -22,16 +22,23 @@ from dexprior.geometry.rotations import (
     quat_from_axis_angle,
     quat_from_matrix,
 )
-from dexprior.hands.skeleton import FINGER_RADIUS, OFFSETS, PARENTS, TIP_OFFSETS, forward
-from dexprior.types.hand import FINGERS, MANO_JOINTS
-from dexprior.worlds.human import HINGE_LIMITS, HINGES, finger_pose_from_hinges
+from dexprior.hands.skeleton import FINGER_RADIUS, forward
+from dexprior.types.hand import FINGERS
+from dexprior.worlds.arm import add_wrist_sensors
+from dexprior.worlds.human import (
+    HINGE_LIMITS,
+    HINGE_NAMES,
+    add_finger_servo,
+    add_fingers,
+    add_palm,
+    finger_pose_from_hinges,
+)
 from dexprior.worlds.rigs import EndEffector, register_end_effector
 
 if TYPE_CHECKING:
     import mujoco
 
 __all__ = [
-    "HINGE_NAMES",
     "NOMINAL",
     "PINCH_POINT",
     "REST",
@@ -43,15 +50,12 @@ __all__ = [
     "wrist_from_gantry",
 ]
 
-HINGE_NAMES = tuple(name for name, *_ in HINGES)
-"""Of the hand's joints and actuators, in order."""
 REST = np.array([0.25 if name.endswith("flexion") else 0.0 for name in HINGE_NAMES])
 """A relaxed open hand [rad]."""
 PINCH_POINT = np.array([-0.125, -0.070, 0.030])
 """About where thumb and fingers meet, in the wrist frame [m]."""
 
-_STIFFNESS, _DAMPING, _LIMIT = 2.5, 0.06, 0.9  # [N m/rad], [N m s/rad], [N m] of a finger joint
-_SKIN, _SLEEVE = [0.87, 0.67, 0.55, 1.0], [0.25, 0.35, 0.6, 1.0]
+_DAMPING = 0.06  # [N m s/rad] of a finger joint
 
 
 def _frame(fingers: tuple[float, float, float], palm: tuple[float, float, float]) -> Float[np.ndarray, "3 3"]:
@@ -79,58 +83,13 @@ def build_human_hand() -> mujoco.MjSpec:
     spec.compiler.degree = False
     wrist = spec.worldbody.add_body(name="wrist", quat=quat_from_matrix(_FLANGE.T @ NOMINAL))
     wrist.gravcomp = 1.0
-    ghost = {"contype": 0, "conaffinity": 0, "density": 900}
-    for end in (OFFSETS[1], OFFSETS[4], OFFSETS[10], OFFSETS[7]):
-        wrist.add_geom(
-            type=mujoco.mjtGeom.mjGEOM_CAPSULE, fromto=[0, 0, 0, *end], size=[0.011, 0, 0], rgba=_SKIN, **ghost
-        )
-    wrist.add_geom(
-        type=mujoco.mjtGeom.mjGEOM_CAPSULE, fromto=[0.01, 0, 0, 0.16, 0, 0], size=[0.024, 0, 0], rgba=_SLEEVE,
-        contype=0, conaffinity=0, density=100,
-    )  # fmt: skip
+    add_palm(wrist, sleeve=0.16, sleeve_radius=0.024, sleeve_density=100)
     wrist.add_site(name="wrist")
     wrist.add_site(name="tcp", pos=PINCH_POINT, quat=quat_from_matrix(NOMINAL.T @ _FLANGE))
-    bodies = {0: wrist}
-    for joint in range(1, 16):
-        body = bodies[PARENTS[joint]].add_body(name=MANO_JOINTS[joint], pos=OFFSETS[joint])
-        body.gravcomp = 1.0
-        bodies[joint] = body
-        for name, owner, axis, low, high in HINGES:
-            if owner == joint:
-                body.add_joint(
-                    name=name, axis=axis, range=[low, high], limited=True, armature=2e-4, damping=[_DAMPING, 0, 0]
-                )
-        finger, last = MANO_JOINTS[joint].rstrip("123"), joint % 3 == 0
-        end = TIP_OFFSETS[joint // 3 - 1] if last else OFFSETS[joint + 1]
-        if joint == 13:  # the ball of the thumb
-            body.add_geom(
-                type=mujoco.mjtGeom.mjGEOM_CAPSULE, fromto=[*(-OFFSETS[13] * 0.6), 0, 0, 0], size=[0.011, 0, 0],
-                rgba=_SKIN, **ghost,
-            )  # fmt: skip
-        shape = {"type": mujoco.mjtGeom.mjGEOM_CAPSULE, "fromto": [0, 0, 0, *end], "size": [FINGER_RADIUS, 0, 0]}
-        if not last:
-            body.add_geom(rgba=_SKIN, **shape, **ghost)
-            continue
-        body.add_geom(
-            name=f"pad_{finger}", rgba=_SKIN, density=900, contype=2, conaffinity=1, condim=4, priority=1,
-            friction=[0.9, 0.01, 0.0001], solref=[0.01, 1.0], **shape,
-        )  # fmt: skip
-        body.add_site(name=f"tip_{finger}", pos=end)
-        body.add_site(
-            name=f"touch_{finger}", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[0.03, 0, 0], pos=np.asarray(end) * 0.5,
-            rgba=[0, 0, 0, 0],
-        )  # fmt: skip
-    for finger in FINGERS:
-        spec.add_sensor(
-            name=f"touch_{finger}", type=mujoco.mjtSensor.mjSENS_TOUCH, objtype=mujoco.mjtObj.mjOBJ_SITE,
-            objname=f"touch_{finger}",
-        )  # fmt: skip
-    for label, kind in (("force", mujoco.mjtSensor.mjSENS_FORCE), ("torque", mujoco.mjtSensor.mjSENS_TORQUE)):
-        spec.add_sensor(name=f"wrench_{label}", type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname="wrist")
+    add_fingers(spec, wrist, damping=_DAMPING)
+    add_wrist_sensors(spec)
     for name in HINGE_NAMES:
-        servo = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
-        servo.set_to_position(kp=_STIFFNESS)
-        servo.forcelimited, servo.forcerange = True, [-_LIMIT, _LIMIT]
+        add_finger_servo(spec, name)
     return spec
 
 

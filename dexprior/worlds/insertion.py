@@ -13,10 +13,11 @@ from jaxtyping import Bool, Float
 
 from dexprior.config import Gt, config
 from dexprior.errors import BadInput
-from dexprior.families import Parameter, ParameterFamily
-from dexprior.geometry.rotations import quat_from_matrix, quat_rotate
-from dexprior.geometry.transforms import look_at
+from dexprior.families import Parameter, ParameterFamily, fixed_outside
+from dexprior.geometry.rotations import quat_rotate
+from dexprior.geometry.sampling import farthest_points
 from dexprior.types import Camera
+from dexprior.worlds.studio import Cone, add_camera, square_camera, studio
 
 __all__ = [
     "HUMAN_WORLD",
@@ -32,8 +33,7 @@ __all__ = [
 ]
 
 _SIDES = 8  # boxes in the ring
-_EYE, _TARGET = np.array([0.88, -0.16, 0.36]), np.array([0.44, -0.045, 0.065])  # [m]
-_FOVY = np.deg2rad(38.0)
+_CAMERA = (0.88, -0.16, 0.36), (0.44, -0.045, 0.065), 38.0  # eye and target [m], field of view [degrees]
 
 
 @config
@@ -89,27 +89,16 @@ HUMAN_WORLD = {
 """The other world, in which demonstrations are recorded and policies are judged: a sticky bolt, slippery fingers,
 stiffer contact, a heavier nut and an elliptic friction cone. Every value lies outside `TRAINING_FAMILY`."""
 
-OTHER_FAMILY = ParameterFamily(
+OTHER_FAMILY = fixed_outside(
     "insertion-other",
-    (
-        *(
-            Parameter(
-                **{
-                    **vars(p),
-                    "low": HUMAN_WORLD[p.name],
-                    "high": HUMAN_WORLD[p.name],
-                    "distribution": "uniform",
-                }
-            )
-            for p in TRAINING_FAMILY.parameters
-        ),
-        Parameter(name="impratio", unit="1", low=5.0, high=5.0, target="option/-/impratio"),
-    ),
+    TRAINING_FAMILY,
+    {name: value for name, value in HUMAN_WORLD.items() if name != "impratio"},
+    Parameter(name="impratio", unit="1", low=5.0, high=5.0, target="option/-/impratio"),
 )
 """`HUMAN_WORLD` as a family of fixed values."""
 
 
-def build_scene(config: InsertionConfig, *, actor: Literal["arm", "hand"], cone: Literal["pyramidal", "elliptic"]):
+def build_scene(config: InsertionConfig, *, actor: Literal["arm", "hand"], cone: Cone):
     """The scene as an `MjSpec`, with the built-in arm or the human hand in it.
 
     Args:
@@ -122,30 +111,9 @@ def build_scene(config: InsertionConfig, *, actor: Literal["arm", "hand"], cone:
     """
     import mujoco
 
-    spec = mujoco.MjSpec()
-    spec.modelname = f"insertion-{actor}"
-    spec.compiler.degree = False
-    spec.option.timestep = config.timestep
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER  # implicitfast diverges when a held nut meets the bolt
-    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC if cone == "elliptic" else mujoco.mjtCone.mjCONE_PYRAMIDAL
-    spec.option.iterations = 30
-    spec.visual.quality.shadowsize = 512
-    spec.visual.quality.offsamples = 0
-    spec.visual.quality.numslices = 12
-    spec.visual.quality.numstacks = 8
-    spec.visual.headlight.ambient = [0.45, 0.45, 0.45]
-    spec.visual.headlight.diffuse = [0.5, 0.5, 0.5]
-    world = spec.worldbody
-    world.add_light(name="lamp", pos=[0.3, -0.4, 1.2], dir=[0.1, 0.3, -1], castshadow=False)
-    world.add_geom(
-        name="table", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1.0, 1.0, 0.05], rgba=[0.78, 0.72, 0.62, 1],
-        contype=1, conaffinity=3, friction=[0.6, 0.005, 0.0001],
-    )  # fmt: skip
-    world.add_camera(
-        name="video", pos=_EYE, fovy=np.rad2deg(_FOVY),  # degrees, whatever the compiler says
-        quat=quat_from_matrix(look_at(_EYE, _TARGET)[:3, :3] @ np.diag([1.0, -1.0, -1.0])),
-    )  # fmt: skip
-    bolt = world.add_body(name="bolt", mocap=True, pos=[0.5, 0.1, 0])
+    spec = studio(f"insertion-{actor}", timestep=config.timestep, cone=cone)
+    add_camera(spec, "video", *_CAMERA)
+    bolt = spec.worldbody.add_body(name="bolt", mocap=True, pos=[0.5, 0.1, 0])
     bolt.add_geom(
         name="bolt", type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=[config.bolt_radius, 0, 0],
         fromto=[0, 0, -0.02, 0, 0, config.bolt_height - config.bolt_radius],
@@ -188,9 +156,7 @@ def _add_nut(spec, config: InsertionConfig) -> None:
 
 def video_camera(size: int) -> Camera:
     """The camera that watches the table from in front of the robot, for square images of `size` pixels."""
-    focal = size / 2 / np.tan(_FOVY / 2)
-    K = np.array([[focal, 0, size / 2], [0, focal, size / 2], [0, 0, 1.0]])
-    return Camera(K=K, T_base_cam=look_at(_EYE, _TARGET), width=size, height=size)
+    return square_camera(*_CAMERA, size)
 
 
 def sample_scenes(rng: np.random.Generator, n: int) -> dict[str, Float[np.ndarray, "n 3"]]:
@@ -245,13 +211,5 @@ def scene_cloud(
     top = np.concatenate([radial * radius + up * config.height / 2, np.broadcast_to(up, (m, 3))], axis=1)[2 * third :]
     height = rng.uniform(0, config.bolt_height - config.bolt_radius, m)[:, None]
     side = np.concatenate([radial * config.bolt_radius + height * up, radial], axis=1)
-    return _farthest(np.concatenate([outer, inner, top]), n_nut), _farthest(side, n_bolt)
-
-
-def _farthest(points: Float[np.ndarray, "m 6"], n: int) -> Float[np.ndarray, "n 6"]:
-    chosen = [0]
-    distance = np.linalg.norm(points[:, :3] - points[0, :3], axis=1)
-    for _ in range(n - 1):
-        chosen.append(int(distance.argmax()))
-        distance = np.minimum(distance, np.linalg.norm(points[:, :3] - points[chosen[-1], :3], axis=1))
-    return points[chosen]
+    nut = np.concatenate([outer, inner, top])
+    return nut[farthest_points(nut[:, :3], n_nut)], side[farthest_points(side[:, :3], n_bolt)]

@@ -22,6 +22,7 @@ from jaxtyping import Bool, Float
 
 from dexprior.config import Ge, Gt, Le, config
 from dexprior.errors import BadInput, ConfigError, UnknownName
+from dexprior.geometry.rotations import wrap_angle
 from dexprior.types.check import Checker
 
 if TYPE_CHECKING:
@@ -594,7 +595,7 @@ class _Worlds:
             self.batch.step(ids=active, nstep=_LOOK)
             elapsed[active] += _LOOK * self.config.timestep
             turned = self.pose(active)[:, 2] - yaw[active]
-            yaw[active] += (turned + np.pi) % (2 * np.pi) - np.pi
+            yaw[active] += wrap_angle(turned)
             speed = np.linalg.norm(self.batch.qvel[active][:, [0, 1, 5]] * scale, axis=1)
             rested[active] = speed < _AT_REST
             active = active[speed >= _AT_REST]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -13,7 +15,7 @@ from dexprior.errors import NoGraphics
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["FrameRenderer", "check_graphics"]
+__all__ = ["FrameRenderer", "check_graphics", "off_screen"]
 
 
 class FrameRenderer:
@@ -29,13 +31,8 @@ class FrameRenderer:
         self._camera = camera
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, width)
         model.vis.global_.offheight = max(model.vis.global_.offheight, height)
-        try:
+        with off_screen():
             self._renderer = mujoco.Renderer(model, height, width)
-        except (mujoco.FatalError, ImportError, AttributeError, RuntimeError) as error:
-            raise NoGraphics(
-                f"no off-screen OpenGL context: {error}. Set MUJOCO_GL=egl (needs libegl1) or MUJOCO_GL=osmesa "
-                "(needs libosmesa6) before Python starts; `dexprior doctor` shows what was found"
-            ) from None
 
     def __enter__(self) -> FrameRenderer:
         return self
@@ -49,6 +46,24 @@ class FrameRenderer:
         """One RGB frame of a state on which `mj_forward` or `mj_step` was called."""
         self._renderer.update_scene(data, camera=self._camera)
         return self._renderer.render().copy()
+
+
+@contextmanager
+def off_screen() -> Iterator[None]:
+    """Turns whatever fails while an off-screen context is made into one error.
+
+    Raises:
+        NoGraphics: no context can be made.
+    """
+    import mujoco
+
+    try:
+        yield
+    except (mujoco.FatalError, ImportError, AttributeError, RuntimeError) as error:
+        raise NoGraphics(
+            f"no off-screen OpenGL context: {error}. Set MUJOCO_GL=egl (needs libegl1) or MUJOCO_GL=osmesa "
+            "(needs libosmesa6) before Python starts; `dexprior doctor` shows what was found"
+        ) from None
 
 
 def check_graphics() -> str | None:

@@ -15,17 +15,15 @@ from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.worlds.arm import ARM_JOINTS, GRIPPER_JOINTS, HOME, MAX_OPENING
 from dexprior.worlds.controller import CartesianVelocityController
 from dexprior.worlds.insertion import InsertionConfig, build_scene
+from dexprior.worlds.measures import TOUCH_ON, slip_speed
 
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["CONTROL_DT", "SLIP_SPEED", "InsertionWorlds", "Stepper", "WorldState"]
+__all__ = ["CONTROL_DT", "InsertionWorlds", "Stepper", "WorldState"]
 
 CONTROL_DT = 0.04
 """Seconds between commands."""
-SLIP_SPEED = 0.01
-"""[m/s] a held nut that moves faster than this relative to the tool slips; the same in every world."""
-_TOUCH_ON = 0.3  # [N]
 
 Stepper = Callable[["mujoco.MjModel", "mujoco.MjData"], None]
 
@@ -190,9 +188,8 @@ class InsertionWorlds:
         nut = self._qpos[:, self._nut : self._nut + 7].copy()
         nut_velocity = self._qvel[:, self._nut_dof : self._nut_dof + 3].copy()
         touch = self._sensed()[:, self._touch].copy()
-        held = np.all(touch > _TOUCH_ON, axis=1)
-        carried = twist[:, :3] + np.cross(twist[:, 3:], nut[:, :3] - p)
-        slip = np.where(held, np.linalg.norm(nut_velocity - carried, axis=1), 0.0)
+        held = np.all(touch > TOUCH_ON, axis=1)
+        slip = slip_speed(point=nut[:, :3], velocity=nut_velocity, tool=p, twist=twist, held=held)
         return WorldState(
             t=self._clock,
             q=q,

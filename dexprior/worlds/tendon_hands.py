@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dexprior.worlds.arm import add_wrist_sensors
 from dexprior.worlds.rigs import EndEffector, register_end_effector
 
 if TYPE_CHECKING:
@@ -30,13 +31,6 @@ def _pull(spec: mujoco.MjSpec, name: str) -> None:
     motor = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_TENDON)
     motor.gainprm[0] = -1.0
     motor.ctrlrange, motor.ctrllimited = [0.0, MAX_TENSION], True
-
-
-def _add_wrist_sensors(spec: mujoco.MjSpec) -> None:
-    import mujoco
-
-    for name, kind in (("force", mujoco.mjtSensor.mjSENS_FORCE), ("torque", mujoco.mjtSensor.mjSENS_TORQUE)):
-        spec.add_sensor(name=f"wrench_{name}", type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname="wrist")
 
 
 def build_three_finger() -> mujoco.MjSpec:
@@ -96,7 +90,7 @@ def build_three_finger() -> mujoco.MjSpec:
         spec.add_sensor(
             name=f"touch{k}", type=mujoco.mjtSensor.mjSENS_TOUCH, objtype=mujoco.mjtObj.mjOBJ_SITE, objname=f"touch{k}"
         )
-    _add_wrist_sensors(spec)
+    add_wrist_sensors(spec)
     return spec
 
 

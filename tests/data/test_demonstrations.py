@@ -11,16 +11,16 @@ import pytest
 from dexprior.artifacts import read_tensors
 from dexprior.config import validate
 from dexprior.data.clouds import NUT_POINTS, condition_cloud, local_clouds, place
+from dexprior.data.contacts import contact_schedule
 from dexprior.data.demonstrations import (
     DemonstrationConfig,
-    contact_configuration,
-    contact_schedule,
     generate,
     scene_condition,
 )
 from dexprior.data.episodes import read_episodes, read_index
 from dexprior.errors import ArtifactError, ConfigError
 from dexprior.geometry.transforms import IDENTITY_POSE, project, transform_points
+from dexprior.hands.mano import contact_configuration
 from dexprior.types import FINGERS, HandTrajectory, ObjectTrajectory
 from dexprior.worlds.insertion import InsertionConfig, succeeded
 

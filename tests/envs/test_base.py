@@ -23,11 +23,11 @@ from dexprior.envs.base import (
     privileged,
     score,
     success,
-    tolerance,
 )
 from dexprior.errors import BadInput
 from dexprior.worlds.arm import MAX_OPENING
 from dexprior.worlds.insertion import InsertionConfig
+from dexprior.worlds.measures import tolerance
 
 WORLD = InsertionConfig()
 actions = arrays(np.float64, (3, ACTION_SIZE), elements=st.floats(-1, 1))

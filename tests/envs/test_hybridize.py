@@ -156,7 +156,7 @@ def test_an_insertion_environment_is_switched_in_place(kind):
     panel = Panel.sample("test", TRAINING_FAMILY, 2, seed=0)
     env = kind(SimBackend(1, family=TRAINING_FAMILY), panel)
     assert hybridize(env, NUT_PAIRS, RestitutionFriction(), PHI) is env
-    vector = env._vector if kind is InsertionEnv else env
+    vector = env.vector if kind is InsertionEnv else env
     assert isinstance(vector.backend, HybridBackend)
     env.reset(seed=0)
     for _ in range(3):

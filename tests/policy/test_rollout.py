@@ -11,7 +11,8 @@ from dexprior.envs.sim import SimBackend
 from dexprior.errors import BadInput
 from dexprior.policy.rollout import prior_policy, run_episodes, traces
 from dexprior.worlds.insertion import TRAINING_FAMILY
-from dexprior.worlds.stepping import CONTROL_DT, SLIP_SPEED
+from dexprior.worlds.measures import SLIP_SPEED
+from dexprior.worlds.stepping import CONTROL_DT
 
 
 @pytest.fixture(scope="module")

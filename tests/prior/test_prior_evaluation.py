@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dexprior.data.demonstrations import contact_schedule
+from dexprior.data.contacts import contact_schedule
 from dexprior.prior.evaluation import contact_law_violations, evaluate_samples, rank_samples
 from dexprior.types import HandTrajectory, ObjectTrajectory, VideoSample
 from dexprior.worlds.insertion import InsertionConfig

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, UInt8
 
+from dexprior.data.contacts import contact_schedule
 from dexprior.data.demonstrating.surfaces import task_cloud
-from dexprior.data.demonstrations import contact_configuration, contact_schedule
 from dexprior.geometry.timing import hysteresis
+from dexprior.hands.mano import contact_configuration
 from dexprior.hands.skeleton import forward
 from dexprior.types import Episode, HandTrajectory, ObjectTrajectory, PriorCondition, VideoSample, WrenchTrack
 from dexprior.types.episode import View

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float, Float32, UInt8
 
-from dexprior.errors import NoGraphics
+from dexprior.worlds.render import off_screen
 
 if TYPE_CHECKING:
     import mujoco
@@ -36,15 +36,10 @@ class FilmCrew:
         self.model, self.data, self.size = model, mujoco.MjData(model), size
         for side in ("offwidth", "offheight"):
             setattr(model.vis.global_, side, max(getattr(model.vis.global_, side), size))
-        try:
+        with off_screen():
             self._context = mujoco.GLContext(size, size)
             self._context.make_current()
             self._mjr = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_150.value)
-        except (mujoco.FatalError, ImportError, AttributeError, RuntimeError) as error:
-            raise NoGraphics(
-                f"no off-screen OpenGL context: {error}. Set MUJOCO_GL=egl (needs libegl1) or MUJOCO_GL=osmesa "
-                "(needs libosmesa6) before Python starts; `dexprior doctor` shows what was found"
-            ) from None
         mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, self._mjr)
         self._mjr.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR.value
         self._scene, self._options = mujoco.MjvScene(model, maxgeom=500), mujoco.MjvOption()

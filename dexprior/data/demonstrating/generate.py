@@ -163,7 +163,7 @@ def _worlds(task: str, variant: int) -> tuple[Task, TaskWorlds]:
 
 @functools.lru_cache(maxsize=8)
 def _crew(task: str, variant: int, size: int) -> FilmCrew:
-    return FilmCrew(_worlds(task, variant)[0].layout().spec.compile(), size)
+    return FilmCrew(_worlds(task, variant)[1].model, size)
 
 
 def _sentence(task: str, seed: int, batch: int) -> str:

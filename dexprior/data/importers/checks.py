@@ -6,13 +6,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput
+from dexprior.hands.side import flexion
 from dexprior.types import HandTrajectory, Side
 
 __all__ = [
     "check_hand",
     "check_scale",
     "check_side",
-    "flexion",
     "last_measured",
     "measured",
 ]
@@ -40,18 +40,6 @@ def check_hand(hand: HandTrajectory) -> None:
             )
         check_scale(joints.reshape(-1, 3), f"joints of the {hand.side} hand")
     check_side(joints, hand.side)
-
-
-def flexion(joints: Float[np.ndarray, "time 21 3"], side: Side) -> float:
-    """Mean height of the four fingertips over the palm, on the palm's side, for a palm of 90 mm [m]."""
-    joints = np.asarray(joints, dtype=np.float64)
-    index, little = joints[:, 5] - joints[:, 0], joints[:, 17] - joints[:, 0]
-    normal = np.cross(index, little) * (1.0 if side == "right" else -1.0)
-    length = np.linalg.norm(normal, axis=-1, keepdims=True)
-    normal = normal / np.where(length > 0, length, 1.0)
-    tips = joints[:, [8, 12, 16, 20]].mean(axis=1) - joints[:, [5, 9, 13, 17]].mean(axis=1)
-    palm = np.linalg.norm(joints[:, 9] - joints[:, 0], axis=-1).mean()
-    return float((normal * tips).sum(-1).mean() * 0.09 / palm) if palm > 0 else 0.0
 
 
 def check_side(joints: Float[np.ndarray, "time 21 3"], side: Side) -> None:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
+from dexprior.data.contacts import contact_schedule
 from dexprior.data.importers.base import Imported, ImportSettings, Mesh, View
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import quat_rotate
-from dexprior.geometry.timing import contact_intervals, hysteresis
-from dexprior.geometry.transforms import invert_pose, transform_points
+from dexprior.geometry.sampling import farthest_points
+from dexprior.geometry.timing import hysteresis
+from dexprior.geometry.transforms import transform_points
 from dexprior.hands.mano import contact_configuration
 from dexprior.types import (
-    FINGERS,
     Camera,
-    ContactSchedule,
     Episode,
     HandTrajectory,
-    ObjectTrajectory,
     PriorCondition,
     VideoSample,
     WrenchTrack,
@@ -85,7 +84,7 @@ def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Ep
             camera=camera,
             hand=hand,
             object=thing,
-            contact=_schedule(hand, thing) if imported.touch else _no_contact(),
+            contact=contact_schedule(hand, thing, touching=_touching(imported, hand)),
             provenance=provenance,
         ),
         condition=PriorCondition(
@@ -133,11 +132,7 @@ def mesh_cloud(mesh: Mesh, points: int, *, seed: int = 0) -> Float[np.ndarray, "
     a, b, c = np.moveaxis(triangles[chosen], 1, 0)
     samples = (1 - u) * a + u * (1 - v) * b + u * v * c
     normals = cross[chosen] / area[chosen, None]
-    kept = [0]
-    distance = np.linalg.norm(samples - samples[0], axis=1)
-    for _ in range(points - 1):
-        kept.append(int(distance.argmax()))
-        distance = np.minimum(distance, np.linalg.norm(samples - samples[kept[-1]], axis=1))
+    kept = farthest_points(samples, points)
     return np.concatenate([samples[kept], normals[kept]], axis=1)
 
 
@@ -190,20 +185,7 @@ def scaled_camera(camera: Camera, size: tuple[int, int]) -> Camera:
     return Camera(K=scale @ camera.K, T_base_cam=camera.T_base_cam, width=size[1], height=size[0])
 
 
-def _no_contact() -> ContactSchedule:
-    return ContactSchedule(
-        finger=(), t_on=np.zeros(0), t_off=np.zeros(0), point=np.zeros((0, 3)), normal_force=np.zeros(0)
-    )
-
-
-def _schedule(hand: HandTrajectory, thing: ObjectTrajectory) -> ContactSchedule:
-    touching = hysteresis(hand.contact, on=0.5, off=0.25)
-    local = transform_points(invert_pose(thing.pose), hand.joints[:, 4::4])
-    touches = [(k, a, b) for k in range(5) for a, b in contact_intervals(touching[:, k])]
-    return ContactSchedule(
-        finger=tuple(FINGERS[k] for k, _, _ in touches),
-        t_on=np.array([hand.t[a] for _, a, _ in touches]),
-        t_off=np.array([hand.t[b - 1] for _, _, b in touches]),
-        point=np.array([local[a:b, k].mean(axis=0) for k, a, b in touches]).reshape(-1, 3),
-        normal_force=np.array([hand.force[a:b, k].mean() for k, a, b in touches]),
-    )
+def _touching(imported: Imported, hand: HandTrajectory) -> Bool[np.ndarray, "time 5"]:
+    """No finger where contact was not measured."""
+    contact = hand.contact if imported.touch else np.zeros_like(hand.contact)
+    return hysteresis(contact, on=0.5, off=0.25)

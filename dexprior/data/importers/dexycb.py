@@ -22,22 +22,21 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.data.importers.base import ImportContext, Imported, Importer, Mesh, View
+from dexprior.data.importers.base import ImportContext, Imported, Importer, View
 from dexprior.data.importers.files import (
     entries,
     integer,
     listed,
     numbers,
-    opencv_camera,
-    path_view,
     pose_from_xyzw,
     read_members,
     read_yaml,
+    realsense_view,
     rigid,
-    subfolders,
+    sequences,
 )
 from dexprior.data.importers.mano_parameters import ManoRecord, mano_hand
-from dexprior.data.importers.tracks import object_track
+from dexprior.data.importers.tracks import objects_with_meshes
 from dexprior.errors import BadInput
 from dexprior.geometry.transforms import pose_from_matrix
 
@@ -53,15 +52,6 @@ YCB = (
 
 _FPS = 30.0
 _IDENTITY = np.array([0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0])
-
-
-def _episodes(folder: Path) -> list[str]:
-    return [
-        f"{subject.name}/{sequence.name}"
-        for subject in subfolders(folder)
-        for sequence in subfolders(subject)
-        if (sequence / "meta.yml").is_file()
-    ]
 
 
 def _read(folder: Path, name: str, context: ImportContext) -> Imported:
@@ -91,7 +81,9 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     joints = None
     for serial in serials:
         try:
-            views.append(_view(folder, sequence / serial, count, T_base_world @ T_world(serial)))
+            intrinsics = folder / "calibration" / "intrinsics" / f"{serial}_640x480.yml"
+            T_base_cam = T_base_world @ T_world(serial)
+            views.append(realsense_view(intrinsics, sequence / serial, count, T_base_cam, fps=_FPS))
             if joints is None:
                 joints = _joints(sequence / serial, count, T_world(serial))
         except BadInput as error:
@@ -119,18 +111,15 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         joints=joints,
     )
     hand, notes = mano_hand(record, context, base_pose=base)
-    objects, meshes = [], {}
-    for k, ycb in enumerate(ids):
-        label = YCB[ycb - 1]
-        annotated = (pose_y[:, k] != _IDENTITY).any(axis=1)
-        thing = object_track(label, t, pose_from_xyzw(pose_y[:, k]), annotated, base_pose=base)
-        if thing is None:
-            problems.append(f"object {label} was annotated in no frame and is left out")
-            continue
-        objects.append(thing)
-        mesh = folder / "models" / label / "textured_simple.obj"
-        if mesh.is_file():
-            meshes[label] = Mesh(path=mesh)
+    objects, meshes, unseen = objects_with_meshes(
+        t,
+        [
+            (YCB[ycb - 1], pose_from_xyzw(pose_y[:, k]), (pose_y[:, k] != _IDENTITY).any(axis=1))
+            for k, ycb in enumerate(ids)
+        ],
+        lambda label: folder / "models" / label / "textured_simple.obj",
+        base_pose=base,
+    )
     target = YCB[ids[grasped] - 1]
     return Imported(
         kind="dexycb",
@@ -143,17 +132,8 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         meshes=meshes,
         target=target if any(thing.object == target for thing in objects) else None,
         ids={"subject": name.split("/")[0]},
-        problems=(*problems, *notes),
+        problems=(*problems, *unseen, *notes),
     )
-
-
-def _view(folder: Path, pictures: Path, count: int, T_base_cam: Float[np.ndarray, "4 4"]) -> View:
-    where = folder / "calibration" / "intrinsics" / f"{pictures.name}_640x480.yml"
-    (colour,) = entries(read_yaml(where), ("color",), where)
-    fx, fy, cx, cy = numbers(entries(colour, ("fx", "fy", "ppx", "ppy"), where), str(where), 4)
-    K = np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
-    paths = [pictures / f"color_{k:06d}.jpg" for k in range(count)]
-    return path_view(pictures.name, paths, fps=_FPS, camera=partial(opencv_camera, K, T_base_cam))
 
 
 def _joints(labels: Path, count: int, T_world_cam: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "time 21 3"]:
@@ -166,6 +146,6 @@ def _joints(labels: Path, count: int, T_world_cam: Float[np.ndarray, "4 4"]) -> 
 DEXYCB = Importer(
     title="DexYCB: one hand grasps a YCB object, eight calibrated cameras",
     licence="CC-BY-NC-4.0",
-    episodes=_episodes,
+    episodes=partial(sequences, marker="meta.yml"),
     read=_read,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,9 @@ __all__ = [
     "read_json",
     "read_members",
     "read_yaml",
+    "realsense_view",
     "rigid",
+    "sequences",
     "subfolders",
 ]
 
@@ -179,6 +182,16 @@ def listed(value: Any, where: str, *, choices: Sequence[str] | None = None) -> l
     return value
 
 
+def sequences(folder: Path, marker: str) -> list[str]:
+    """`SUBJECT/SEQUENCE` of every folder two levels down that holds a file."""
+    return [
+        f"{subject.name}/{sequence.name}"
+        for subject in subfolders(folder)
+        for sequence in subfolders(subject)
+        if (sequence / marker).is_file()
+    ]
+
+
 def subfolders(folder: Path) -> list[Path]:
     """Folders in a folder, by name."""
     return sorted(p for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
@@ -249,6 +262,21 @@ def opencv_camera(K: Float[np.ndarray, "3 3"], T_base_cam: Float[np.ndarray, "4 
     K = np.array(K, dtype=np.float64)
     K[:2, 2] += 0.5
     return Camera(K=K, T_base_cam=rigid(T_base_cam), width=width, height=height)
+
+
+def realsense_view(
+    intrinsics: Path, pictures: Path, count: int, T_base_cam: Float[np.ndarray, "4 4"], *, fps: float
+) -> View:
+    """A camera whose calibration is a YAML file with `color: {fx, fy, ppx, ppy}`, and its `color_000000.jpg` files.
+
+    Raises:
+        BadInput: no calibration, or a picture that is missing.
+    """
+    (colour,) = entries(read_yaml(intrinsics), ("color",), intrinsics)
+    fx, fy, cx, cy = numbers(entries(colour, ("fx", "fy", "ppx", "ppy"), intrinsics), str(intrinsics), 4)
+    K = np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
+    paths = [pictures / f"color_{k:06d}.jpg" for k in range(count)]
+    return path_view(pictures.name, paths, fps=fps, camera=partial(opencv_camera, K, T_base_cam))
 
 
 def rigid(T: Float[np.ndarray, "*rows 4"]) -> Float[np.ndarray, "4 4"]:

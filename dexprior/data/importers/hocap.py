@@ -23,38 +23,28 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.data.importers.base import ImportContext, Imported, Importer, Mesh, View
+from dexprior.data.importers.base import ImportContext, Imported, Importer, View
 from dexprior.data.importers.files import (
     entries,
     integer,
     listed,
     numbers,
-    opencv_camera,
-    path_view,
     pose_from_xyzw,
     read_array,
     read_members,
     read_yaml,
+    realsense_view,
     rigid,
-    subfolders,
+    sequences,
 )
 from dexprior.data.importers.mano_parameters import ManoRecord, mano_hand
-from dexprior.data.importers.tracks import most_moved, object_track
+from dexprior.data.importers.tracks import most_moved, objects_with_meshes
 from dexprior.errors import BadInput
 
 __all__ = ["HOCAP"]
 
 _FPS = 30.0
 _HANDS = ("right", "left")  # order of poses_m
-
-
-def _episodes(folder: Path) -> list[str]:
-    return [
-        f"{subject.name}/{sequence.name}"
-        for subject in subfolders(folder)
-        for sequence in subfolders(subject)
-        if (sequence / "meta.yaml").is_file()
-    ]
 
 
 def _read(folder: Path, name: str, context: ImportContext) -> Imported:
@@ -82,7 +72,8 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     for serial in serials:
         try:
             T_base_cam = T_base_master @ T_master(serial)
-            views.append(_view(folder, sequence / serial, count, T_base_cam))
+            intrinsics = folder / "calibration" / "intrinsics" / f"{serial}.yaml"
+            views.append(realsense_view(intrinsics, sequence / serial, count, T_base_cam, fps=_FPS))
             joints = joints or _joints(sequence / serial, count, sides, T_base_cam)
         except BadInput as error:
             problems.append(f"camera {serial} is left out: {error}")
@@ -112,16 +103,11 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         problems += notes
         hands += [] if hand is None else [hand]
     poses_o = read_array(sequence / "poses_o.npy", len(ids), count, 7).astype(np.float64)
-    objects, meshes = [], {}
-    for label, pose in zip(ids, poses_o):
-        thing = object_track(label, t, pose_from_xyzw(pose), ~_blank(pose))
-        if thing is None:
-            problems.append(f"object {label} was annotated in no frame and is left out")
-            continue
-        objects.append(thing)
-        mesh = folder / "models" / label / "textured_mesh.obj"
-        if mesh.is_file():
-            meshes[label] = Mesh(path=mesh)
+    objects, meshes, unseen = objects_with_meshes(
+        t,
+        [(label, pose_from_xyzw(pose), ~_blank(pose)) for label, pose in zip(ids, poses_o)],
+        lambda label: folder / "models" / label / "textured_mesh.obj",
+    )
     return Imported(
         kind="hocap",
         episode=name,
@@ -133,22 +119,13 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         meshes=meshes,
         target=most_moved(objects),
         ids={"subject": subject, "task": meta.get("task_id")},
-        problems=tuple(problems),
+        problems=(*problems, *unseen),
     )
 
 
 def _blank(rows: Float[np.ndarray, "time n"]) -> np.ndarray:
     """Frames that hold one filler value instead of a pose."""
     return (rows == 0).all(axis=1) | (rows == -1).all(axis=1)
-
-
-def _view(folder: Path, pictures: Path, count: int, T_base_cam: Float[np.ndarray, "4 4"]) -> View:
-    where = folder / "calibration" / "intrinsics" / f"{pictures.name}.yaml"
-    (colour,) = entries(read_yaml(where), ("color",), where)
-    fx, fy, cx, cy = numbers(entries(colour, ("fx", "fy", "ppx", "ppy"), where), str(where), 4)
-    K = np.array([[fx, 0.0, cx], [0.0, fy, cy], [0.0, 0.0, 1.0]])
-    paths = [pictures / f"color_{k:06d}.jpg" for k in range(count)]
-    return path_view(pictures.name, paths, fps=_FPS, camera=partial(opencv_camera, K, T_base_cam))
 
 
 def _joints(
@@ -172,6 +149,6 @@ def _joints(
 HOCAP = Importer(
     title="HO-Cap: one or two hands use household objects, eight calibrated cameras",
     licence="as stated at https://irvlutd.github.io/HOCap (the toolkit's code is GPL-3.0)",
-    episodes=_episodes,
+    episodes=partial(sequences, marker="meta.yaml"),
     read=_read,
 )

@@ -95,7 +95,7 @@ def hybridize(
         return _hybrid_backend(world, pairs, collision_model, phi, config, sample, seed)
     base = world.unwrapped if isinstance(world, gymnasium.Env | gymnasium.vector.VectorEnv) else world
     if isinstance(base, InsertionEnv | InsertionVectorEnv):
-        vector = base._vector if isinstance(base, InsertionEnv) else base
+        vector = base.vector if isinstance(base, InsertionEnv) else base
         vector.backend = hybridize(vector.backend, pairs, collision_model, phi, config, sample=sample, seed=seed)
         return world
     hybrid = HybridStep(pairs, collision_model, phi, config, sample=sample, seed=seed)

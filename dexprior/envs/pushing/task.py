@@ -21,6 +21,7 @@ from jaxtyping import Bool, Float
 
 from dexprior.config import Ge, Gt, Le, config
 from dexprior.errors import BadInput, ConfigError
+from dexprior.geometry.rotations import wrap_angle
 from dexprior.worlds.pushing import PushingConfig, Strikes
 
 __all__ = ["Judgement", "PushingTask", "Segments", "judge", "observe", "strikes_from_action"]
@@ -71,7 +72,7 @@ class Segments:
         """Poses in the world -> in each segment's frame, yaw in [-pi, pi)."""
         c, s = np.cos(self.origin[:, 2]), np.sin(self.origin[:, 2])
         dx, dy = (pose - self.origin)[:, :2].T
-        yaw = (pose[:, 2] - self.origin[:, 2] + np.pi) % (2 * np.pi) - np.pi
+        yaw = wrap_angle(pose[:, 2] - self.origin[:, 2])
         return np.stack([c * dx + s * dy, c * dy - s * dx, yaw], axis=1)
 
     def world(self, pose: Float[np.ndarray, "world 3"]) -> Float[np.ndarray, "world 3"]:
@@ -155,7 +156,7 @@ def judge(
     """
     x, y, yaw = pose.T
     distance = np.hypot(x - task.length, y)
-    deviation = np.abs((yaw - turn + np.pi) % (2 * np.pi) - np.pi)
+    deviation = np.abs(wrap_angle(yaw - turn))
     reached = distance < task.reached
     strip = (np.abs(y) <= task.width / 2) & (x >= 0) & (x <= task.length)
     left = ~(strip | reached | (np.hypot(x, y) <= task.reached))

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from dexprior.data.clouds import local_clouds, place
 from dexprior.envs.base import Reading, Truth
-from dexprior.envs.noise import normals
+from dexprior.envs.noise import noisy_touch, noisy_wrench, normals
 from dexprior.envs.panel import Instance
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
@@ -115,15 +115,14 @@ class SimBackend:
         drawn = normals(self._seeds, self._steps, 6 + 2 + points * 3)
         bolt = np.concatenate([state.bolt, np.tile([1.0, 0.0, 0.0, 0.0], (self.n, 1))], axis=1)
         cloud = np.concatenate([place(self._nut_cloud, state.nut), place(self._bolt_cloud, bolt)], axis=1)[..., :3]
-        scale = np.array([1.0, 1.0, 1.0, 0.05, 0.05, 0.05])  # torque noise is smaller by a lever arm of 5 cm
         return Reading(
             t=state.t,
             q=state.q,
             qd=state.qd,
             tcp=state.tcp,
             opening=state.opening,
-            wrench=state.wrench + wrench_noise[:, None] * scale * drawn[:, :6],
-            touch=np.maximum(state.touch + wrench_noise[:, None] * drawn[:, 6:8] * (state.touch > 0), 0.0),
+            wrench=noisy_wrench(state.wrench, wrench_noise[:, None], drawn[:, :6]),
+            touch=noisy_touch(state.touch, wrench_noise[:, None], drawn[:, 6:8]),
             cloud=cloud + cloud_noise[:, None, None] * drawn[:, 8:].reshape(self.n, points, 3),
             truth=Truth(nut=state.nut, bolt=state.bolt, slip=state.slip, held=state.held),
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, SupportsFloat
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -18,6 +18,7 @@ from dexprior.envs.base import (
     score,
 )
 from dexprior.envs.panel import Panel
+from dexprior.envs.single import SingleEnv
 
 __all__ = ["InsertionEnv", "InsertionVectorEnv"]
 
@@ -91,35 +92,10 @@ class InsertionVectorEnv(gymnasium.vector.VectorEnv):
         return info
 
 
-class InsertionEnv(gymnasium.Env):
+class InsertionEnv(SingleEnv[InsertionVectorEnv]):
     """One world behind the standard interface; `backend` may be a simulator, a server or a robot."""
 
     metadata = {"render_modes": []}  # noqa: RUF012  # Gymnasium's own declaration
 
     def __init__(self, backend: Backend, panel: Panel, *, reward: Reward = "dense") -> None:
-        self._vector = InsertionVectorEnv(backend, panel, reward=reward)
-        self.observation_space, self.action_space = _OBSERVATION, _ACTION
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Start an episode; `options["instance"]` picks one of the panel."""
-        super().reset(seed=seed)
-        chosen = None if options is None or "instance" not in options else {"instances": [options["instance"]]}
-        observation, info = self._vector.reset(seed=seed, options=chosen)
-        return _first(observation), _first(info)
-
-    def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], SupportsFloat, bool, bool, dict[str, Any]]:
-        """Send one action."""
-        observation, reward, end, cut, info = self._vector.step(np.asarray(action)[None])
-        return _first(observation), float(reward[0]), bool(end[0]), bool(cut[0]), _first(info)
-
-    def close(self) -> None:
-        """Close the backend."""
-        self._vector.close()
-
-
-def _first(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {name: _first(value) for name, value in tree.items()}
-    return tree[0] if isinstance(tree, np.ndarray) else tree
+        super().__init__(InsertionVectorEnv(backend, panel, reward=reward))

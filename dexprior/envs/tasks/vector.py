@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, SupportsFloat, get_args
+from typing import Any, Literal, get_args
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from dexprior.envs.noise import fast_normals, normals
+from dexprior.envs.noise import fast_normals, noisy_touch, noisy_wrench, normals
+from dexprior.envs.single import SingleEnv
 from dexprior.envs.tasks.panel import TaskPanel
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import ParameterFamily
@@ -19,7 +20,6 @@ from dexprior.worlds.tasks import ArmAction, Task, TaskWorlds, Truth, make_task
 __all__ = ["Reward", "TaskEnv", "TaskVectorEnv", "make_env", "make_vec_env"]
 
 Reward = Literal["dense", "sparse"]
-_LEVER = np.array([1.0, 1.0, 1.0, 0.05, 0.05, 0.05])  # torque noise is smaller by a lever arm of 5 cm
 
 
 class TaskVectorEnv(gymnasium.vector.VectorEnv):
@@ -76,12 +76,9 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         self._seeds = np.zeros(num_envs, dtype=np.int64)
         self._noise = np.zeros((num_envs, 2))
         self._next = 0
-        self._parameters: list[dict[str, float]] = [{} for _ in range(num_envs)]
         self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.worlds.action_size,), np.float32)
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
-        # shapes come from one reset, which is undone by the first real one
-        self._begin(np.arange(num_envs), self._draw(np.random.default_rng(0), num_envs))
-        shown, _ = self._read()
+        shown, _ = self._read()  # of worlds that were never reset: only the shapes count
         self.single_observation_space = gymnasium.spaces.Dict(
             {name: gymnasium.spaces.Box(-np.inf, np.inf, v.shape[1:], np.float32) for name, v in shown.items()}
         )
@@ -167,19 +164,17 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         self._seeds[ids] = panel.seeds
         self._noise[ids] = [[row.get(name, 0.0) for name in ("wrench_noise", "cloud_noise")] for row in rows]
         self._steps[ids], self._over[ids] = 0, False
-        for i, row in zip(ids, rows):
-            self._parameters[int(i)] = row
 
     def _read(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         truth: Truth = self.worlds.truth()
-        rigs, n = self.worlds.view.rigs, self.num_envs
+        rigs = self.worlds.view.rigs
         cloud = self.task.cloud(self.worlds.view, truth)
         wrench, touch = np.concatenate([r.wrench for r in rigs], 1), np.concatenate([r.touch for r in rigs], 1)
         felt = wrench.shape[1]
         drawn = normals(self._seeds, self._steps, felt + touch.shape[1])
         strength, blur = self._noise[:, :1], self._noise[:, 1:]
-        wrench = wrench + strength * np.tile(_LEVER, len(rigs)) * drawn[:, :felt]
-        touch = np.maximum(touch + strength * drawn[:, felt:] * (touch > 0), 0.0)
+        wrench = noisy_wrench(wrench, strength, drawn[:, :felt])
+        touch = noisy_touch(touch, strength, drawn[:, felt:])
         grain = fast_normals(self._seeds, self._steps, cloud[0].size)
         cloud = cloud.astype(np.float32) + (blur.astype(np.float32) * grain).reshape(cloud.shape)
         proprio = [
@@ -197,11 +192,10 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
             "terms": self.task.reward(truth), "success": self.task.success(truth),
             "privileged": self.task.privileged(truth).astype(np.float32), "truth": truth,
         }  # fmt: skip
-        assert all(len(value) == n for value in shown.values())
         return {name: value.astype(np.float32, copy=False) for name, value in shown.items()}, info
 
 
-class TaskEnv(gymnasium.Env):
+class TaskEnv(SingleEnv[TaskVectorEnv]):
     """One world behind the standard interface; see `TaskVectorEnv`."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 25}  # noqa: RUF012  # Gymnasium's own declaration
@@ -209,38 +203,12 @@ class TaskEnv(gymnasium.Env):
     def __init__(self, task: Task, *, render_mode: str | None = None, **options: Any) -> None:
         if render_mode not in (None, "rgb_array"):
             raise UnknownName("render mode", render_mode, ("rgb_array",))
-        self.render_mode = render_mode
-        self._vector = TaskVectorEnv(task, 1, autoreset=False, **options)
-        self.task = task
-        self.observation_space = self._vector.single_observation_space
-        self.action_space = self._vector.single_action_space
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Start an episode; `options["instance"]` picks one of the panel."""
-        super().reset(seed=seed)
-        chosen = None if options is None or "instance" not in options else {"instances": [options["instance"]]}
-        observation, info = self._vector.reset(seed=seed, options=chosen)
-        return _first(observation), _first(info)
-
-    def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], SupportsFloat, bool, bool, dict[str, Any]]:
-        """Send one action."""
-        observation, reward, end, cut, info = self._vector.step(np.asarray(action)[None])
-        return _first(observation), float(reward[0]), bool(end[0]), bool(cut[0]), _first(info)
+        self.render_mode, self.task = render_mode, task
+        super().__init__(TaskVectorEnv(task, 1, autoreset=False, **options))
 
     def render(self) -> np.ndarray | None:  # type: ignore[override]
         """One RGB frame, with `render_mode="rgb_array"`."""
-        return self._vector.frame(0) if self.render_mode else None
-
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-
-def _first(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        return {name: _first(value) for name, value in tree.items()}
-    return tree[0] if isinstance(tree, np.ndarray) else tree
+        return self.vector.frame(0) if self.render_mode else None
 
 
 def make_env(task: str = "pick_place", *, settings: dict[str, Any] | None = None, **options: Any) -> TaskEnv:

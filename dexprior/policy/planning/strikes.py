@@ -16,6 +16,7 @@ from jaxtyping import Float
 
 from dexprior.config import Ge, Gt, Lt, config
 from dexprior.errors import BadInput, ConfigError
+from dexprior.geometry.rotations import wrap_angle
 from dexprior.policy.planning.search import CemSearch, CmaSearch, Search
 from dexprior.worlds.pushing import PushingConfig, Strikes, simulate_strikes
 
@@ -95,7 +96,7 @@ def pose_error(
     pose: Float[np.ndarray, "*batch 3"], target: Float[np.ndarray, "*batch 3"]
 ) -> tuple[Float[np.ndarray, "*batch"], Float[np.ndarray, "*batch"]]:
     """Distance [m] and angle [rad] between two planar poses."""
-    turn = np.abs((pose[..., 2] - target[..., 2] + np.pi) % (2 * np.pi) - np.pi)
+    turn = np.abs(wrap_angle(pose[..., 2] - target[..., 2]))
     return np.linalg.norm(pose[..., :2] - target[..., :2], axis=-1), turn
 
 

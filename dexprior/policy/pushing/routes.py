@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from dexprior.envs.pushing import PushingTask
 from dexprior.errors import BadInput
+from dexprior.geometry.rotations import wrap_angle
 from dexprior.types.check import Checker
 
 __all__ = ["Route", "next_segment"]
@@ -69,5 +70,5 @@ def next_segment(route: Route, done: int) -> tuple[Float[np.ndarray, " 3"], floa
         raise BadInput(f"next_segment: {done} of {route.segments} segments are done; none is left")
     heading = route.heading
     ahead = heading[min(done + 1, route.segments - 1)]
-    turn = (ahead - heading[done] + np.pi) % (2 * np.pi) - np.pi
+    turn = wrap_angle(ahead - heading[done])
     return np.array([*route.corners[done], heading[done]]), float(turn)

@@ -7,16 +7,7 @@ A new task is a subclass of `Task` in a module of its own and a line in `registr
 
 from __future__ import annotations
 
-from dexprior.worlds.tasks.base import (
-    SLIP_SPEED,
-    Layout,
-    Scenes,
-    Task,
-    Truth,
-    slip_rate,
-    slip_speed,
-    tolerance,
-)
+from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
@@ -42,12 +33,8 @@ __all__ = [
     "TaskWorlds",
     "View",
     # what a task is made of
-    "SLIP_SPEED",
     "Layout",
     "Scenes",
     "Task",
     "Truth",
-    "slip_rate",
-    "slip_speed",
-    "tolerance",
 ]

@@ -8,11 +8,11 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.errors import UnknownName
-from dexprior.geometry.rotations import quat_rotate, yaw_of
+from dexprior.geometry.rotations import quat_rotate, wrap_angle, yaw_of
 from dexprior.worlds.tasks.base import Truth
 from dexprior.worlds.tasks.worlds import MAX_TWIST, RigState, TaskWorlds
 
-__all__ = ["EXPERTS", "Expert", "run_expert"]
+__all__ = ["EXPERTS", "Expert", "expert_of", "run_expert"]
 
 Expert = Callable[[Truth, tuple[RigState, ...], float, "np.ndarray"], Float[np.ndarray, "n action"]]
 """(truth, robots, seconds since reset, memory) -> action; `memory` (n, 4) starts at zero and is the expert's own."""
@@ -56,7 +56,7 @@ def pick_place(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.nd
     if t < 1.0:
         high = np.array([0.0, 0.0, 0.08 if t < 0.5 else 0.0])
         move = 5.0 * (cube + high - tool)
-        turn[:, 2] = 3.0 * _wrapped(yaw_of(truth["object"][:, 3:]) - yaw_of(rigs[0].tcp[:, 3:]), np.pi / 2)
+        turn[:, 2] = 3.0 * wrap_angle(yaw_of(truth["object"][:, 3:]) - yaw_of(rigs[0].tcp[:, 3:]), np.pi / 2)
     elif t < 1.4:
         move = np.zeros((n, 3))
     elif t < 2.0:
@@ -71,7 +71,7 @@ def peg(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) 
     """Bring the peg's end over the hole, level it, and push gently, with a small search when it does not go in."""
     n = len(memory)
     error = truth["hole"][:, :2] - truth["end"][:, :2]
-    yaw = _wrapped(yaw_of(truth["hole"][:, 3:]) - yaw_of(truth["object"][:, 3:]), np.pi / 2)
+    yaw = wrap_angle(yaw_of(truth["hole"][:, 3:]) - yaw_of(truth["object"][:, 3:]), np.pi / 2)
     turn = np.concatenate([2.0 * _level(truth["object"][:, 3:]), 3.0 * yaw[:, None]], axis=1)
     ready = (np.linalg.norm(error, axis=1) < 0.0008) & (np.abs(yaw) < 0.01) & (truth["tilt"] < 0.015)
     memory[:, 0] = np.where(ready | (truth["depth"] > 0.001), 1.0, memory[:, 0])
@@ -134,11 +134,6 @@ def _level(quat: np.ndarray) -> Float[np.ndarray, "n 2"]:
     axis = quat_rotate(quat, np.broadcast_to([0.0, 0.0, 1.0], (len(quat), 3)))
     axis = axis * np.where(axis[:, 2:] < 0, -1.0, 1.0)
     return np.cross(axis, [0.0, 0.0, 1.0])[:, :2]
-
-
-def _wrapped(angle: np.ndarray, period: float) -> np.ndarray:
-    """The smallest equivalent turn of something with a rotational symmetry [rad]."""
-    return (angle + period / 2) % period - period / 2
 
 
 EXPERTS: dict[str, Expert] = {"nut_bolt": nut_bolt, "peg": peg, "pick_place": pick_place, "soft_grasp": soft_grasp}

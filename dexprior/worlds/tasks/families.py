@@ -1,36 +1,38 @@
-"""Helpers for the parameter families of tasks."""
+"""Parameters that several tasks of the suite have in common."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dexprior.families import Parameter
 
-from dexprior.errors import BadInput, UnknownName
-from dexprior.families import Parameter, ParameterFamily
+__all__ = ["mass_of", "pads", "sensors"]
 
-__all__ = ["reality_of"]
+Range = tuple[float, float]
 
 
-def reality_of(training: ParameterFamily, *extra: Parameter, **values: float) -> ParameterFamily:
-    """The other world of a task: every parameter fixed to a value outside the training family's support.
+def pads(*, friction: Range, timeconst: Range) -> tuple[Parameter, ...]:
+    """Friction coefficient and contact time constant [s] of whatever touches with pads: fingers and grippers."""
+    return (
+        Parameter(name="pad_friction", unit="1", low=friction[0], high=friction[1], target="geom/*pad_*/friction/0"),
+        Parameter(name="pad_timeconst", unit="s", low=timeconst[0], high=timeconst[1], target="geom/*pad_*/solref/0"),
+    )
 
-    Args:
-        training: the family.
-        extra: fixed parameters that training does not vary.
-        values: one for each of the family's parameters.
 
-    Raises:
-        UnknownName: a value for no parameter.
-        BadInput: a parameter without a value, or a value that training covers.
-    """
-    unknown = set(values) - set(training.names)
-    if unknown:
-        raise UnknownName(f"parameter of {training.name!r}", sorted(unknown)[0], training.names)
-    fixed = []
-    for p in training.parameters:
-        if p.name not in values:
-            raise BadInput(f"the other world of {training.name!r} has no value for {p.name!r}")
-        value = values[p.name]
-        if p.low <= value <= p.high:
-            raise BadInput(f"{p.name!r} = {value} lies inside the training family's [{p.low}, {p.high}]")
-        fixed.append(replace(p, low=value, high=value, distribution="uniform", mean=None, std=None))
-    return ParameterFamily(training.name.replace("training", "reality"), (*fixed, *extra))
+def mass_of(body: str, low: float, high: float) -> Parameter:
+    """Mass of a body, as a factor."""
+    return Parameter(
+        name=f"{body}_mass",
+        unit="1",
+        low=low,
+        high=high,
+        target=f"body/{body}/mass",
+        operation="scale",
+        distribution="log_uniform",
+    )
+
+
+def sensors(*, wrench: float) -> tuple[Parameter, ...]:
+    """Standard deviations of noise: at most `wrench` [N] on forces, half a millimetre to two on clouds."""
+    return (
+        Parameter(name="wrench_noise", unit="N", low=0.0, high=wrench, target="world/-/wrench_noise"),
+        Parameter(name="cloud_noise", unit="m", low=0.0005, high=0.002, target="world/-/cloud_noise"),
+    )

@@ -13,13 +13,14 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.config import Ge, Gt, config
-from dexprior.families import Parameter, ParameterFamily
-from dexprior.geometry.rotations import quat_from_axis_angle, quat_multiply, quat_rotate
+from dexprior.families import Parameter, ParameterFamily, fixed_outside
+from dexprior.geometry.rotations import quat_from_axis_angle, quat_from_yaw, quat_multiply, quat_rotate
+from dexprior.worlds.measures import tolerance
 from dexprior.worlds.rigs import add_rig, posture
-from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth, slip_speed, tolerance
-from dexprior.worlds.tasks.families import reality_of
-from dexprior.worlds.tasks.scene import place_points, stage, stiffen
-from dexprior.worlds.tasks.worlds import TOUCH_ON, View
+from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
+from dexprior.worlds.tasks.families import mass_of, pads, sensors
+from dexprior.worlds.tasks.scene import place_points, stage, stiffen, upright
+from dexprior.worlds.tasks.worlds import View
 from dexprior.worlds.threads import ThreadConfig, bolt_mesh, lead, nut_mesh
 
 __all__ = ["NutBolt", "NutBoltConfig"]
@@ -58,16 +59,11 @@ _TRAINING = ParameterFamily(
     (
         Parameter(name="thread_friction", unit="1", low=0.05, high=0.2, target="geom/*_thread/friction/0"),
         Parameter(name="thread_timeconst", unit="s", low=0.004, high=0.01, target="geom/*_thread/solref/0"),
-        Parameter(name="pad_friction", unit="1", low=0.7, high=1.2, target="geom/*pad_*/friction/0"),
-        Parameter(name="pad_timeconst", unit="s", low=0.003, high=0.008, target="geom/*pad_*/solref/0"),
-        Parameter(
-            name="nut_mass", unit="1", low=0.8, high=1.25, target="body/nut/mass", operation="scale",
-            distribution="log_uniform",
-        ),
-        Parameter(name="wrench_noise", unit="N", low=0.0, high=0.3, target="world/-/wrench_noise"),
-        Parameter(name="cloud_noise", unit="m", low=0.0005, high=0.002, target="world/-/cloud_noise"),
+        *pads(friction=(0.7, 1.2), timeconst=(0.003, 0.008)),
+        mass_of("nut", 0.8, 1.25),
+        *sensors(wrench=0.3),
     ),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -80,10 +76,19 @@ class NutBolt(Task):
     horizon: ClassVar[float] = 12.0
     settle: ClassVar[float] = 0.1
     family: ClassVar[ParameterFamily] = _TRAINING
-    reality: ClassVar[ParameterFamily] = reality_of(
-        _TRAINING, thread_friction=0.3, thread_timeconst=0.003, pad_friction=0.5, pad_timeconst=0.015,
-        nut_mass=1.3, wrench_noise=0.5, cloud_noise=0.003,
-    )  # fmt: skip
+    reality: ClassVar[ParameterFamily] = fixed_outside(
+        "nut_bolt-reality",
+        _TRAINING,
+        {
+            "thread_friction": 0.3,
+            "thread_timeconst": 0.003,
+            "pad_friction": 0.5,
+            "pad_timeconst": 0.015,
+            "nut_mass": 1.3,
+            "wrench_noise": 0.5,
+            "cloud_noise": 0.003,
+        },
+    )
     weights: ClassVar[dict[str, float]] = {"hold": 0.1, "align": 0.2, "level": 0.1, "engage": 0.5, "still": 0.1}
 
     def layout(self) -> Layout:
@@ -141,40 +146,31 @@ class NutBolt(Task):
 
     def place(self, view: View, ids: np.ndarray, scenes: Scenes) -> None:
         """The bolt, and the nut between closed pads."""
-        mocap, phase = view.model.body("bolt").mocapid[0], scenes["phase"]
-        zero = np.zeros_like(phase)
-        view.field("mocap_pos")[ids, mocap] = scenes["bolt"]
-        view.field("mocap_quat")[ids, mocap] = np.column_stack([np.cos(phase / 2), zero, zero, np.sin(phase / 2)])
-        yaw = self.config.turned_back  # the pads close on two flats
-        aligned = np.array([np.cos(yaw / 2), 0.0, 0.0, np.sin(yaw / 2)])
+        view.place_mocap(ids, "bolt", upright(scenes["bolt"], scenes["phase"]))
+        aligned = quat_from_yaw(self.config.turned_back)  # the pads close on two flats
         # the pads close along the tool's y axis; the nut may lean about it
         about = quat_rotate(aligned, np.array([0.0, 1.0, 0.0]))
         lean = quat_from_axis_angle(scenes["tilt"][:, :1] * about)
         quat = quat_multiply(quat_multiply(lean, np.broadcast_to(aligned, (len(ids), 4))), _FLATS)
         centre = np.array([*_OVER, self._start_height])
         view.pose("nut")[ids] = np.column_stack([np.broadcast_to(centre, (len(ids), 3)), quat])
-        half = self.config.thread.across_flats / 2
-        for side in ("left", "right"):
-            view.qpos[ids, view.qpos_address(f"robot/pad_{side}")] = half
-            view.ctrl[ids, view.model.actuator(f"robot/pad_{side}").id] = 0.0
+        view.close_on(ids, self.config.thread.across_flats / 2)
 
     def measure(self, view: View) -> Truth:
         """Also `bolt` (n, 7), `offset` from its axis [m], `tilt` [rad], `depth` of the nut's lower face below the
         bolt's tip [m], `turns` engaged, `crossed` (engaged askew) and `wrench` (n, 6)."""
         t, rig = self.config.thread, view.rigs[0]
         pose, velocity = view.pose("nut").copy(), view.velocity("nut")
-        mocap = view.model.body("bolt").mocapid[0]
-        bolt = np.concatenate([view.field("mocap_pos")[:, mocap], view.field("mocap_quat")[:, mocap]], axis=1)
-        held = (rig.touch > TOUCH_ON).sum(axis=1) >= 2
+        bolt = view.mocap_pose("bolt")
         axis = quat_rotate(pose[:, 3:], np.broadcast_to([0.0, 0.0, 1.0], (len(pose), 3)))
         offset = np.linalg.norm(pose[:, :2] - bolt[:, :2], axis=1)
         tilt = np.arccos(np.clip(axis[:, 2], -1.0, 1.0))
         depth = bolt[:, 2] + t.bolt_length - (pose[:, 2] - t.nut_height / 2)
         inside = (offset < t.clearance + t.depth) & (depth > 0.0)
         turns = np.where(inside & (tilt < 0.08), np.maximum(depth - lead(t), 0.0) / t.pitch, 0.0)
-        slip = slip_speed(point=pose[:, :3], velocity=velocity[:, :3], tool=rig.tcp[:, :3], twist=rig.twist, held=held)
         return {
-            "object": pose, "held": held, "slip": slip, "bolt": bolt, "offset": offset, "tilt": tilt, "depth": depth,
+            "object": pose, **rig.grasp(pose[:, :3], velocity[:, :3]), "bolt": bolt, "offset": offset, "tilt": tilt,
+            "depth": depth,
             "turns": turns, "crossed": inside & (depth > lead(t)) & (tilt > 0.08), "wrench": rig.wrench,
             "tool": rig.tcp[:, :3],
         }  # fmt: skip

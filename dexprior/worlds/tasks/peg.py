@@ -15,13 +15,14 @@ from jaxtyping import Bool, Float
 
 from dexprior.config import Ge, Gt, Le, Lt, config
 from dexprior.errors import BadInput
-from dexprior.families import Parameter, ParameterFamily
+from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import quat_from_axis_angle, quat_multiply, quat_rotate
+from dexprior.worlds.measures import tolerance
 from dexprior.worlds.rigs import add_rig, posture
-from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth, slip_speed, tolerance
-from dexprior.worlds.tasks.families import reality_of
+from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
+from dexprior.worlds.tasks.families import mass_of, pads, sensors
 from dexprior.worlds.tasks.scene import SURFACE, box_points, place_points, stage, stiffen, upright
-from dexprior.worlds.tasks.worlds import TOUCH_ON, View
+from dexprior.worlds.tasks.worlds import View
 
 __all__ = ["WALL", "Peg", "PegConfig"]
 
@@ -71,16 +72,11 @@ _TRAINING = ParameterFamily(
     (
         Parameter(name="hole_friction", unit="1", low=0.1, high=0.4, target="geom/hole*/friction/0"),
         Parameter(name="hole_timeconst", unit="s", low=0.004, high=0.008, target="geom/hole*/solref/0"),
-        Parameter(name="pad_friction", unit="1", low=0.7, high=1.2, target="geom/*pad_*/friction/0"),
-        Parameter(name="pad_timeconst", unit="s", low=0.005, high=0.01, target="geom/*pad_*/solref/0"),
-        Parameter(
-            name="peg_mass", unit="1", low=0.8, high=1.25, target="body/peg/mass", operation="scale",
-            distribution="log_uniform",
-        ),
-        Parameter(name="wrench_noise", unit="N", low=0.0, high=0.3, target="world/-/wrench_noise"),
-        Parameter(name="cloud_noise", unit="m", low=0.0005, high=0.002, target="world/-/cloud_noise"),
+        *pads(friction=(0.7, 1.2), timeconst=(0.005, 0.01)),
+        mass_of("peg", 0.8, 1.25),
+        *sensors(wrench=0.3),
     ),
-)  # fmt: skip
+)
 
 _OVER = (0.50, 0.0)  # [m] where the peg starts
 WALL = 0.014
@@ -98,10 +94,19 @@ class Peg(Task):
     horizon: ClassVar[float] = 3.0
     settle: ClassVar[float] = 0.1
     family: ClassVar[ParameterFamily] = _TRAINING
-    reality: ClassVar[ParameterFamily] = reality_of(
-        _TRAINING, hole_friction=0.6, hole_timeconst=0.012, pad_friction=0.5, pad_timeconst=0.02,
-        peg_mass=1.3, wrench_noise=0.5, cloud_noise=0.003,
-    )  # fmt: skip
+    reality: ClassVar[ParameterFamily] = fixed_outside(
+        "peg-reality",
+        _TRAINING,
+        {
+            "hole_friction": 0.6,
+            "hole_timeconst": 0.012,
+            "pad_friction": 0.5,
+            "pad_timeconst": 0.02,
+            "peg_mass": 1.3,
+            "wrench_noise": 0.5,
+            "cloud_noise": 0.003,
+        },
+    )
     weights: ClassVar[dict[str, float]] = {"hold": 0.1, "align": 0.2, "level": 0.1, "insert": 0.5, "still": 0.1}
 
     def layout(self) -> Layout:
@@ -176,9 +181,7 @@ class Peg(Task):
     def place(self, view: View, ids: np.ndarray, scenes: Scenes) -> None:
         """The hole, and the peg between closed pads or on the table."""
         c, n = self.config, len(ids)
-        mocap = view.model.body("hole").mocapid[0]
-        pose = upright(scenes["hole"], scenes["yaw"])
-        view.field("mocap_pos")[ids, mocap], view.field("mocap_quat")[ids, mocap] = pose[:, :3], pose[:, 3:]
+        view.place_mocap(ids, "hole", upright(scenes["hole"], scenes["yaw"]))
         if c.start == "standing":
             rest = np.column_stack([scenes["peg"], np.full(n, c.half_length)])
             view.pose("peg")[ids] = upright(rest, scenes["peg_yaw"])
@@ -187,18 +190,14 @@ class Peg(Task):
         pivot = np.array([0.0, 0.0, self._grip])
         centre = np.array([*_OVER, self._start_height]) + pivot - quat_rotate(lean, np.broadcast_to(pivot, (n, 3)))
         view.pose("peg")[ids] = np.column_stack([centre, lean])
-        for side in ("left", "right"):
-            view.qpos[ids, view.qpos_address(f"robot/pad_{side}")] = c.half_width
-            view.ctrl[ids, view.model.actuator(f"robot/pad_{side}").id] = 0.0
+        view.close_on(ids, c.half_width)
 
     def measure(self, view: View) -> Truth:
         """Also `hole` (n, 7), `end` of the peg (n, 3), its `offset` from the axis and `depth` below the rim [m], `tilt`
         of the peg [rad] (until it enters: the approach angle), `jammed` and `wrench` (n, 6)."""
         c, rig = self.config, view.rigs[0]
         pose, velocity = view.pose("peg").copy(), view.velocity("peg")
-        mocap = view.model.body("hole").mocapid[0]
-        hole = np.concatenate([view.field("mocap_pos")[:, mocap], view.field("mocap_quat")[:, mocap]], axis=1)
-        held = (rig.touch > TOUCH_ON).sum(axis=1) >= 2
+        hole = view.mocap_pose("hole")
         axis = quat_rotate(pose[:, 3:], np.broadcast_to([0.0, 0.0, 1.0], (len(pose), 3)))
         end = pose[:, :3] - c.half_length * axis
         offset = np.linalg.norm(end[:, :2] - hole[:, :2], axis=1)
@@ -206,10 +205,9 @@ class Peg(Task):
         inside = (depth > 0) & (offset < c.half_width)
         tilt = np.arccos(np.clip(np.abs(axis[:, 2]), 0.0, 1.0))
         push = np.linalg.norm(rig.wrench[:, :3], axis=1)
-        slip = slip_speed(point=pose[:, :3], velocity=velocity[:, :3], tool=rig.tcp[:, :3], twist=rig.twist, held=held)
         partly = inside & (depth > c.chamfer) & (depth < c.success_depth)
         return {
-            "object": pose, "held": held, "slip": slip, "hole": hole, "offset": offset, "tilt": tilt,
+            "object": pose, **rig.grasp(pose[:, :3], velocity[:, :3]), "hole": hole, "offset": offset, "tilt": tilt,
             "depth": np.where(inside, depth, 0.0),
             "jammed": partly & (push > 15.0) & (np.abs(velocity[:, 2]) < 0.002), "wrench": rig.wrench,
             "tool": rig.tcp[:, :3], "end": end,

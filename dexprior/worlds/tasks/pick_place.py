@@ -10,12 +10,13 @@ from jaxtyping import Bool, Float
 
 import dexprior.worlds.human_rig  # noqa: F401  # registers the human hand
 from dexprior.config import Gt, config
-from dexprior.families import Parameter, ParameterFamily
+from dexprior.families import Parameter, ParameterFamily, fixed_outside
+from dexprior.worlds.measures import tolerance
 from dexprior.worlds.rigs import add_rig
-from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth, slip_speed, tolerance
-from dexprior.worlds.tasks.families import reality_of
+from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
+from dexprior.worlds.tasks.families import mass_of, pads, sensors
 from dexprior.worlds.tasks.scene import SURFACE, VISUAL, box_points, place_points, stage, stiffen, upright
-from dexprior.worlds.tasks.worlds import TOUCH_ON, View
+from dexprior.worlds.tasks.worlds import View
 
 __all__ = ["PickPlace", "PickPlaceConfig"]
 
@@ -42,16 +43,11 @@ _TRAINING = ParameterFamily(
     "pick_place-training",
     (
         Parameter(name="cube_friction", unit="1", low=0.4, high=0.9, target="geom/cube/friction/0"),
-        Parameter(name="pad_friction", unit="1", low=0.7, high=1.2, target="geom/*pad_*/friction/0"),
-        Parameter(name="pad_timeconst", unit="s", low=0.008, high=0.02, target="geom/*pad_*/solref/0"),
-        Parameter(
-            name="cube_mass", unit="1", low=0.7, high=1.4, target="body/cube/mass", operation="scale",
-            distribution="log_uniform",
-        ),
-        Parameter(name="wrench_noise", unit="N", low=0.0, high=0.3, target="world/-/wrench_noise"),
-        Parameter(name="cloud_noise", unit="m", low=0.0005, high=0.002, target="world/-/cloud_noise"),
+        *pads(friction=(0.7, 1.2), timeconst=(0.008, 0.02)),
+        mass_of("cube", 0.7, 1.4),
+        *sensors(wrench=0.3),
     ),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)
@@ -63,10 +59,18 @@ class PickPlace(Task):
     name: ClassVar[str] = "pick_place"
     horizon: ClassVar[float] = 4.0
     family: ClassVar[ParameterFamily] = _TRAINING
-    reality: ClassVar[ParameterFamily] = reality_of(
-        _TRAINING, cube_friction=0.3, pad_friction=0.5, pad_timeconst=0.03, cube_mass=1.6, wrench_noise=0.5,
-        cloud_noise=0.003,
-    )  # fmt: skip
+    reality: ClassVar[ParameterFamily] = fixed_outside(
+        "pick_place-reality",
+        _TRAINING,
+        {
+            "cube_friction": 0.3,
+            "pad_friction": 0.5,
+            "pad_timeconst": 0.03,
+            "cube_mass": 1.6,
+            "wrench_noise": 0.5,
+            "cloud_noise": 0.003,
+        },
+    )
     weights: ClassVar[dict[str, float]] = {"reach": 0.15, "grasp": 0.15, "lift": 0.2, "carry": 0.4, "still": 0.1}
 
     def layout(self) -> Layout:
@@ -100,18 +104,14 @@ class PickPlace(Task):
         """Cube and mark."""
         rest = scenes["cube"] + np.array([0.0, 0.0, self.config.half_size])
         view.pose("cube")[ids] = upright(rest, scenes["yaw"])
-        view.field("mocap_pos")[ids, view.model.body("goal").mocapid[0]] = scenes["goal"]
+        view.place_mocap(ids, "goal", upright(scenes["goal"], np.zeros(len(ids))))
 
     def measure(self, view: View) -> Truth:
         """Also `goal` (n, 3) and `tool` (n, 3)."""
         rig = view.rigs[0]
         pose = view.pose("cube").copy()
-        held = (rig.touch > TOUCH_ON).sum(axis=1) >= 2
-        slip = slip_speed(
-            point=pose[:, :3], velocity=view.velocity("cube")[:, :3], tool=rig.tcp[:, :3], twist=rig.twist, held=held
-        )
-        goal = view.field("mocap_pos")[:, view.model.body("goal").mocapid[0]].copy()
-        return {"object": pose, "held": held, "slip": slip, "goal": goal, "tool": rig.tcp[:, :3]}
+        grasp = rig.grasp(pose[:, :3], view.velocity("cube")[:, :3])
+        return {"object": pose, **grasp, "goal": view.mocap_pose("goal")[:, :3], "tool": rig.tcp[:, :3]}
 
     def cloud(self, view: View, truth: Truth) -> Float[np.ndarray, "n point 3"]:
         """Points on the cube's faces."""

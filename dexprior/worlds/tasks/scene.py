@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
 
 from dexprior.errors import UnknownName
-from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
-from dexprior.geometry.transforms import look_at
+from dexprior.geometry.rotations import matrix_from_quat, quat_from_yaw
 from dexprior.types import Camera
+from dexprior.worlds.studio import Cone, add_camera, square_camera, studio
 
 if TYPE_CHECKING:
     import mujoco
 
 __all__ = ["CAMERAS", "SURFACE", "VISUAL", "box_points", "camera", "place_points", "stage", "stiffen", "upright"]
-
-Cone = Literal["pyramidal", "elliptic"]
 
 CAMERAS: dict[str, tuple[tuple[float, float, float], tuple[float, float, float], float]] = {
     "front": ((1.05, -0.25, 0.45), (0.45, 0.0, 0.06), 38.0),
@@ -34,30 +32,11 @@ VISUAL: dict[str, Any] = {"contype": 0, "conaffinity": 0, "group": 2, "mass": 0.
 
 
 def stage(name: str, *, timestep: float, cone: Cone = "elliptic") -> mujoco.MjSpec:
-    """An empty table with cameras, in radians, with shading that is cheap in software."""
-    import mujoco
-
-    spec = mujoco.MjSpec()
-    spec.modelname = name
-    spec.compiler.degree = False
-    spec.option.timestep = timestep
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER  # see docs/decisions/0001
-    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC if cone == "elliptic" else mujoco.mjtCone.mjCONE_PYRAMIDAL
-    spec.option.impratio = 10.0  # stiffer friction: a held object creeps less
-    spec.option.iterations = 30
-    quality = spec.visual.quality
-    quality.shadowsize, quality.offsamples, quality.numslices, quality.numstacks = 512, 0, 12, 8
-    spec.visual.headlight.ambient = [0.45, 0.45, 0.45]
-    spec.visual.headlight.diffuse = [0.5, 0.5, 0.5]
-    world = spec.worldbody
-    world.add_light(name="lamp", pos=[0.3, -0.4, 1.2], dir=[0.1, 0.3, -1], castshadow=False)
-    world.add_geom(
-        name="table", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[1.0, 1.0, 0.05], rgba=[0.78, 0.72, 0.62, 1],
-        friction=[0.6, 0.005, 0.0001], **SURFACE,
-    )  # fmt: skip
-    for label, (eye, target, fovy) in CAMERAS.items():
-        R = look_at(np.array(eye), np.array(target))[:3, :3] @ np.diag([1.0, -1.0, -1.0])
-        world.add_camera(name=label, pos=eye, fovy=fovy, quat=quat_from_matrix(R))
+    """An empty table with cameras, in radians, whose friction is stiff: a held object creeps less."""
+    spec = studio(name, timestep=timestep, cone=cone)
+    spec.option.impratio = 10.0
+    for label, place in CAMERAS.items():
+        add_camera(spec, label, *place)
     return spec
 
 
@@ -82,16 +61,12 @@ def stiffen(spec: mujoco.MjSpec, pattern: str, *, timeconst: float, impedance: f
 
 def camera(name: str, size: int) -> Camera:
     """Calibration of one of `CAMERAS` for square images of `size` pixels."""
-    eye, target, fovy = CAMERAS[name]
-    focal = size / 2 / np.tan(np.deg2rad(fovy) / 2)
-    K = np.array([[focal, 0, size / 2], [0, focal, size / 2], [0, 0, 1.0]])
-    return Camera(K=K, T_base_cam=look_at(np.array(eye), np.array(target)), width=size, height=size)
+    return square_camera(*CAMERAS[name], size)
 
 
 def upright(position: Float[np.ndarray, "n 3"], yaw: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n 7"]:
     """Poses of upright things."""
-    zero = np.zeros_like(yaw)
-    return np.column_stack([position, np.cos(yaw / 2), zero, zero, np.sin(yaw / 2)])
+    return np.column_stack([position, quat_from_yaw(yaw)])
 
 
 def place_points(

@@ -17,13 +17,14 @@ from jaxtyping import Bool, Float
 
 import dexprior.worlds.tendon_hands  # noqa: F401  # registers the hands
 from dexprior.config import Gt, config
-from dexprior.families import Parameter, ParameterFamily
+from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
+from dexprior.worlds.measures import TOUCH_ON, tolerance
 from dexprior.worlds.rigs import add_rig, posture
-from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth, slip_speed, tolerance
-from dexprior.worlds.tasks.families import reality_of
+from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
+from dexprior.worlds.tasks.families import pads, sensors
 from dexprior.worlds.tasks.scene import stage
-from dexprior.worlds.tasks.worlds import TOUCH_ON, View
+from dexprior.worlds.tasks.worlds import View
 
 if TYPE_CHECKING:
     import mujoco
@@ -88,10 +89,8 @@ _TRAINING = ParameterFamily(
             name="stiffness", unit="1", low=0.5, high=2.0, distribution="log_uniform", target="world/-/stiffness"
         ),
         Parameter(name="ripeness", unit="1", low=0.8, high=1.2, target="world/-/ripeness"),
-        Parameter(name="pad_friction", unit="1", low=0.6, high=1.1, target="geom/*pad_*/friction/0"),
-        Parameter(name="pad_timeconst", unit="s", low=0.005, high=0.010, target="geom/*pad_*/solref/0"),
-        Parameter(name="wrench_noise", unit="N", low=0.0, high=0.2, target="world/-/wrench_noise"),
-        Parameter(name="cloud_noise", unit="m", low=0.0005, high=0.002, target="world/-/cloud_noise"),
+        *pads(friction=(0.6, 1.1), timeconst=(0.005, 0.010)),
+        *sensors(wrench=0.2),
     ),
 )
 
@@ -105,10 +104,18 @@ class SoftGrasp(Task):
     name: ClassVar[str] = "soft_grasp"
     horizon: ClassVar[float] = 4.0
     family: ClassVar[ParameterFamily] = _TRAINING
-    reality: ClassVar[ParameterFamily] = reality_of(
-        _TRAINING, stiffness=0.35, ripeness=0.7, pad_friction=0.45, pad_timeconst=0.015, wrench_noise=0.4,
-        cloud_noise=0.003,
-    )  # fmt: skip
+    reality: ClassVar[ParameterFamily] = fixed_outside(
+        "soft_grasp-reality",
+        _TRAINING,
+        {
+            "stiffness": 0.35,
+            "ripeness": 0.7,
+            "pad_friction": 0.45,
+            "pad_timeconst": 0.015,
+            "wrench_noise": 0.4,
+            "cloud_noise": 0.003,
+        },
+    )
     weights: ClassVar[dict[str, float]] = {"reach": 0.15, "grasp": 0.15, "lift": 0.4, "gentle": 0.2, "still": 0.1}
 
     @property
@@ -179,19 +186,12 @@ class SoftGrasp(Task):
         """Also `force` (n, fingertip) [N], the largest `pressure` [Pa], its `load` on the flesh (1 yields), `bruise`,
         `squash`: the largest compression of the shape [1], `tool` (n, 3) and `time` (n,) [s]."""
         rig, fruit = view.rigs[0], self.fruit
-        rest, _ = self._nodes(view)
-        nodes = view.field("xpos")[:, self._node_bodies(view)]
         velocity = view.qvel[:, self._node_dofs(view)].reshape(view.n, -1, 3).mean(axis=1)
-        centre = nodes.mean(axis=1)
-        # the affine part of the deformation: nodes = F rest
-        local = rest - rest.mean(axis=0)
-        gradient = (nodes - centre[:, None]).transpose(0, 2, 1) @ np.linalg.pinv(local).T
+        centre, gradient = self._deformation(view)
         u, stretch, vt = np.linalg.svd(gradient)
         flip = np.sign(np.linalg.det(u @ vt))
         u[:, :, 2] *= flip[:, None]
         pose = np.concatenate([centre, quat_from_matrix(u @ vt)], axis=1)
-        touching = (rig.touch > TOUCH_ON / 3).sum(axis=1)
-        held = touching >= 2
         stiffness, ripeness = view.parameter("stiffness", 1.0), view.parameter("ripeness", 1.0)
         radius = 1.0 / (1.0 / _FINGER_RADIUS + 2.0 / min(fruit.size))
         modulus = fruit.young * stiffness / (1.0 - 0.45**2)
@@ -200,20 +200,16 @@ class SoftGrasp(Task):
         load = pressure / (fruit.yield_pressure * ripeness)
         bruise = self._bruise(view)
         np.maximum(bruise, load - 1.0, out=bruise)
-        slip = slip_speed(point=centre, velocity=velocity, tool=rig.tcp[:, :3], twist=rig.twist, held=held)
         return {
-            "object": pose, "held": held, "slip": slip, "force": rig.touch, "pressure": pressure,
-            "load": load, "bruise": bruise.copy(), "squash": 1.0 - stretch.min(axis=1), "tool": rig.tcp[:, :3],
-            "time": np.array(view.time),
+            "object": pose, **rig.grasp(centre, velocity, touch_on=TOUCH_ON / 3), "force": rig.touch,
+            "pressure": pressure, "load": load, "bruise": bruise.copy(), "squash": 1.0 - stretch.min(axis=1),
+            "tool": rig.tcp[:, :3], "time": np.array(view.time),
         }  # fmt: skip
 
     def cloud(self, view: View, truth: Truth) -> Float[np.ndarray, "n point 3"]:
         """Points on the fruit's surface, which follow its affine deformation."""
-        rest, _ = self._nodes(view)
         shell = _ellipsoid(self.points) * (np.asarray(self.fruit.size) / 2)
-        nodes = view.field("xpos")[:, self._node_bodies(view)]
-        centre = nodes.mean(axis=1)
-        gradient = (nodes - centre[:, None]).transpose(0, 2, 1) @ np.linalg.pinv(rest - rest.mean(axis=0)).T
+        centre, gradient = self._deformation(view)
         return shell @ gradient.transpose(0, 2, 1) + centre[:, None]
 
     def terms(self, truth: Truth) -> dict[str, Float[np.ndarray, " n"]]:
@@ -238,6 +234,13 @@ class SoftGrasp(Task):
     def failure(self, truth: Truth) -> Bool[np.ndarray, " n"]:
         """Crushed: the pressure went half again over the yield."""
         return truth["bruise"] > 0.5
+
+    def _deformation(self, view: View) -> tuple[Float[np.ndarray, "n 3"], Float[np.ndarray, "n 3 3"]]:
+        """Centre of the nodes [m], and the affine part F of how they moved: nodes - centre = F rest."""
+        rest, _ = self._nodes(view)
+        nodes = view.field("xpos")[:, self._node_bodies(view)]
+        centre = nodes.mean(axis=1)
+        return centre, (nodes - centre[:, None]).transpose(0, 2, 1) @ np.linalg.pinv(rest - rest.mean(axis=0)).T
 
     def _bruise(self, view: View) -> Float[np.ndarray, " n"]:
         return view.remember("bruise", np.zeros(view.n))

@@ -14,6 +14,7 @@ from dexprior.families import ParameterFamily
 from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.worlds.controller import CartesianVelocityController
 from dexprior.worlds.kinematics import ChainKinematics
+from dexprior.worlds.measures import TOUCH_ON, slip_speed
 from dexprior.worlds.rigs import Rig
 from dexprior.worlds.tasks.base import Scenes, Task, Truth
 from dexprior.worlds.tasks.models import ParametersOfWorlds
@@ -21,7 +22,7 @@ from dexprior.worlds.tasks.models import ParametersOfWorlds
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["TOUCH_ON", "ArmAction", "RigState", "TaskWorlds", "View"]
+__all__ = ["ArmAction", "RigState", "TaskWorlds", "View"]
 
 ArmAction = Literal["cartesian", "joint"]
 """Twists at the tool centre point, or changes of the joint targets."""
@@ -29,8 +30,6 @@ MAX_TWIST = np.array([0.5, 0.5, 0.5, 2.0, 2.0, 2.0])
 """What an action of 1 stands for [m/s, rad/s]."""
 MAX_JOINT_SPEED = 1.5
 """The same for joints [rad/s, m/s]."""
-TOUCH_ON = 0.3
-"""[N] a fingertip counts as touching above this."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +47,19 @@ class RigState:
     """Of the environment on the tool, wrist frame, tared at reset [N, N m]."""
     touch: Float[np.ndarray, "n fingertip"]
     """Normal force on each fingertip [N]."""
+
+    def grasp(
+        self, point: Float[np.ndarray, "n 3"], velocity: Float[np.ndarray, "n 3"], *, touch_on: float = TOUCH_ON
+    ) -> dict[str, np.ndarray]:
+        """What every task says of its object: `held`, by two fingertips or more, and `slip` against the tool [m/s].
+
+        Args:
+            point, velocity: of the object [m, m/s].
+            touch_on: force from which a fingertip counts as touching [N].
+        """
+        held = (self.touch > touch_on).sum(axis=1) >= 2
+        slip = slip_speed(point=point, velocity=velocity, tool=self.tcp[:, :3], twist=self.twist, held=held)
+        return {"held": held, "slip": slip}
 
 
 class View:
@@ -99,6 +111,22 @@ class View:
         """Pose of a body with a free joint."""
         start = self.qpos_address(joint)
         return self.qpos[:, start : start + 7]
+
+    def mocap_pose(self, body: str) -> Float[np.ndarray, "n 7"]:
+        """Pose of a body that is moved from outside."""
+        k = self.model.body(body).mocapid[0]
+        return np.concatenate([self.field("mocap_pos")[:, k], self.field("mocap_quat")[:, k]], axis=1)
+
+    def place_mocap(self, ids: np.ndarray, body: str, pose: Float[np.ndarray, "m 7"]) -> None:
+        """Move such a body in some worlds."""
+        k = self.model.body(body).mocapid[0]
+        self.field("mocap_pos")[ids, k], self.field("mocap_quat")[ids, k] = pose[:, :3], pose[:, 3:]
+
+    def close_on(self, ids: np.ndarray, half_width: float) -> None:
+        """Put the pads of the robot's parallel gripper on something as wide as twice this [m], and let them press."""
+        for side in ("left", "right"):
+            self.qpos[ids, self.qpos_address(f"robot/pad_{side}")] = half_width
+            self.ctrl[ids, self.model.actuator(f"robot/pad_{side}").id] = 0.0
 
     def velocity(self, joint: str) -> Float[np.ndarray, "n 6"]:
         """Of a body with a free joint: linear in world axes [m/s], angular in its own [rad/s]."""
@@ -185,11 +213,19 @@ class TaskWorlds:
         for drive in self._drives:
             drive.tare(self.view, ids)
 
+    def put(self, arm: Float[np.ndarray, "n joint"], end: Float[np.ndarray, "n end"]) -> None:
+        """Move the first robot of every world to joint positions, at rest; its servos hold it there [rad, m].
+
+        For end effectors whose actuators are position servos of their joints.
+        """
+        self._drives[0].put(self.view, arm, end)
+        self._batch.forward()
+
     def step(self, action: Float[np.ndarray, "n action"]) -> None:
         """Advance every world by one control period under an action in [-1, 1]; beyond, it is clipped.
 
         The columns are, robot by robot: the arm's (a twist, or one speed a joint), then the end effector's (-1 closed
-        or slack, 1 open or tight).
+        or tight, 1 open or slack).
 
         Raises:
             BadInput: wrong shape, or a value that is not finite.
@@ -279,6 +315,11 @@ class _Drive:
         view.ctrl[np.ix_(ids, self._arm_ctrl)] = self.rig.home
         view.ctrl[np.ix_(ids, self._end_ctrl)] = self.rig.end_control(np.ones((1, self.rig.end.action_size)))
         self.controller.reset(ids, np.tile(self.rig.home, (len(ids), 1)))
+
+    def put(self, view: View, arm: np.ndarray, end: np.ndarray) -> None:
+        for columns, controls, at in ((self._arm, self._arm_ctrl, arm), (self._end, self._end_ctrl, end)):
+            view.qpos[:, columns] = view.ctrl[:, controls] = at
+        self.controller.target[:] = arm
 
     def tare(self, view: View, ids: np.ndarray) -> None:
         self.offset[ids] = view.sensordata[np.ix_(ids, self._wrench)]

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from dexprior.errors import BadInput, ConfigError, UnknownName
-from dexprior.worlds.tasks import SLIP_SPEED, TASKS, Task, TaskWorlds, make_task, slip_rate, slip_speed, tolerance
+from dexprior.families import fixed_outside
+from dexprior.worlds.measures import SLIP_SPEED, slip_rate, slip_speed, tolerance
+from dexprior.worlds.tasks import TASKS, Task, TaskWorlds, make_task
 from dexprior.worlds.tasks.experts import EXPERTS, expert_of, run_expert
-from dexprior.worlds.tasks.families import reality_of
 
 _SEED = 11
 RIGID = ("nut_bolt", "peg", "pick_place")
@@ -134,11 +135,11 @@ def test_a_reality_inside_training_is_refused():
     family = make_task("peg").family
     values = {p.name: p.high * 2 + 1 for p in family.parameters}
     with pytest.raises(BadInput, match="lies inside"):
-        reality_of(family, **{**values, "pad_friction": 1.0})
+        fixed_outside("other", family, {**values, "pad_friction": 1.0})
     with pytest.raises(BadInput, match="no value for 'hole_friction'"):
-        reality_of(family, **{k: v for k, v in values.items() if k != "hole_friction"})
+        fixed_outside("other", family, {k: v for k, v in values.items() if k != "hole_friction"})
     with pytest.raises(UnknownName, match="hole_friction"):
-        reality_of(family, **values, colour=1.0)
+        fixed_outside("other", family, {**values, "colour": 1.0})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import functools
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.geometry.rotations import quat_rotate, yaw_of
+from dexprior.geometry.rotations import quat_rotate, wrap_angle, yaw_of
 from dexprior.worlds.human_rig import Contact, HandGrasp, Vector, solve_grasp
 from dexprior.worlds.tasks.base import Scenes, Truth
 from dexprior.worlds.tasks.peg import Peg
@@ -29,6 +29,7 @@ _KNOBS = (
 )
 _STEEP: tuple[Vector, Vector] = ((0.7, 0.0, -0.7), (-0.7, 0.0, -0.7))
 _FLAT: tuple[Vector, Vector] = ((0.8, 0.0, -0.6), (-0.6, 0.0, -0.8))
+_SQUARE = np.pi / 2  # [rad] after which peg and hole look the same
 _LIFTED, _PRESSED = 5, 8  # knots between which the hand watches peg and hole
 
 
@@ -44,11 +45,6 @@ def _pinch(width: float, length: float, way: tuple[Vector, Vector]) -> HandGrasp
     return solve_grasp(contacts, fingers=way[0], palm=way[1], floor=-length, depth=0.012, clear=0.020)
 
 
-def _wrapped(angle: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """The smallest equivalent turn of a square [rad]."""
-    return (angle + np.pi / 4) % (np.pi / 2) - np.pi / 4
-
-
 def _insert(
     task: Peg, scenes: Scenes, v: Values, *, way: tuple[Vector, Vector], middle: float, pace: float
 ) -> HandPlan:
@@ -58,8 +54,8 @@ def _insert(
     zero = np.zeros(n)
     miss = np.column_stack([v["off_x"], v["off_y"], zero])
     peg = np.column_stack([scenes["peg"], zero + c.half_length]) + miss
-    yaw = _wrapped(scenes["peg_yaw"] - middle) + middle
-    there = yaw + _wrapped(scenes["yaw"] - scenes["peg_yaw"])
+    yaw = wrap_angle(scenes["peg_yaw"] - middle, _SQUARE) + middle
+    there = yaw + wrap_angle(scenes["yaw"] - scenes["peg_yaw"], _SQUARE)
     away = np.column_stack([v["from_x"], v["from_y"], v["from_z"]])
     over = scenes["hole"] + miss + np.column_stack([zero, zero, c.hole_depth + c.half_length + v["rise"]])
     seated = np.column_stack([over[:, :2], c.hole_depth - c.success_depth + c.half_length - 0.002 - v["press"]])
@@ -96,7 +92,7 @@ def _watch(task: Peg, plan: HandPlan, truth: Truth, t: float) -> Float[np.ndarra
     roll, pitch = c * tilt[:, 0] + s * tilt[:, 1], c * tilt[:, 1] - s * tilt[:, 0]
     over = (plan.times[:, _LIFTED + 1] <= t)[:, None]  # only then does it aim at the hole
     error = np.where(over, hole[:, :2] - truth["end"][:, :2], 0.0)
-    yaw = np.where(over[:, 0], _wrapped(yaw_of(hole[:, 3:]) - yaw_of(peg[:, 3:])), 0.0)
+    yaw = np.where(over[:, 0], wrap_angle(yaw_of(hole[:, 3:]) - yaw_of(peg[:, 3:]), _SQUARE), 0.0)
     turn = np.column_stack([3.0 * yaw, 3.0 * pitch, 3.0 * roll])
     # the end moves with the wrist as it turns about it
     world = np.column_stack([3.0 * tilt[:, :2], turn[:, 0]])

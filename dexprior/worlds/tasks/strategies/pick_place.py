@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.geometry.rotations import yaw_of
+from dexprior.geometry.rotations import wrap_angle, yaw_of
 from dexprior.worlds.human_rig import Contact, HandGrasp, Vector, solve_grasp
 from dexprior.worlds.tasks.base import Scenes, Truth
 from dexprior.worlds.tasks.pick_place import PickPlace
@@ -49,7 +49,7 @@ def _pinch(half: float, way: tuple[Vector, Vector]) -> HandGrasp:
 
 def _yaw(cube: Float[np.ndarray, " n"], middle: float) -> Float[np.ndarray, " n"]:
     """The face of the cube that is nearest to a direction."""
-    return (cube - middle + np.pi / 4) % (np.pi / 2) - np.pi / 4 + middle
+    return wrap_angle(cube - middle, np.pi / 2) + middle
 
 
 def _carry(

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.geometry.rotations import quat_rotate
+from dexprior.geometry.rotations import quat_from_yaw, quat_rotate
 from dexprior.geometry.timing import minimum_jerk
 from dexprior.worlds.human_rig import HandGrasp, gantry_from_wrist
 from dexprior.worlds.tasks.base import Scenes, Truth
 
-__all__ = ["HandPlan", "Knob", "Strategy", "carried", "knots_of", "offset", "turn_about_z"]
+__all__ = ["HandPlan", "Knob", "Strategy", "carried", "knots_of", "offset"]
 
 
 @dataclass(frozen=True)
@@ -77,18 +77,12 @@ class Strategy:
         return {k.name: k.low + (k.high - k.low) * unit[:, i] for i, k in enumerate(self.knobs)}
 
 
-def turn_about_z(yaw: Float[np.ndarray, " n"]) -> Float[np.ndarray, "n 4"]:
-    """Unit quaternions."""
-    zero = np.zeros_like(yaw)
-    return np.stack([np.cos(yaw / 2), zero, zero, np.sin(yaw / 2)], axis=1)
-
-
 def carried(
     grasp: HandGrasp, centre: Float[np.ndarray, "n 3"], yaw: Float[np.ndarray, " n"]
 ) -> Float[np.ndarray, "n 6"]:
     """Gantry positions at which the hand grasps an upright object; the gantry's yaw is continuous in the object's."""
     n = len(centre)
-    turn = turn_about_z(yaw)
+    turn = quat_from_yaw(yaw)
     position = centre + quat_rotate(turn, np.broadcast_to(grasp.wrist_pose[:3], (n, 3)))
     own = gantry_from_wrist(np.concatenate([np.zeros(3), grasp.wrist_pose[3:]]))
     return np.concatenate([position, np.column_stack([own[3] + yaw, np.tile(own[4:], (n, 1))])], axis=1)

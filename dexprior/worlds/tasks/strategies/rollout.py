@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float
 
 from dexprior.config import Ge, Gt, Le, config
 from dexprior.errors import BadInput
-from dexprior.worlds.human_rig import end_action
+from dexprior.geometry.rotations import matrix_from_quat
+from dexprior.worlds.human_rig import end_action, wrist_from_gantry
 from dexprior.worlds.tasks.base import Scenes
 from dexprior.worlds.tasks.strategies.plan import Strategy
 from dexprior.worlds.tasks.worlds import MAX_JOINT_SPEED, TaskWorlds
@@ -58,12 +59,6 @@ class Rollout:
     success: Bool[np.ndarray, " n"]
     """The verdict at the end."""
 
-    def take(self, ids: Sequence[int] | np.ndarray) -> Rollout:
-        """Some of the worlds."""
-        late = {name: getattr(self, name)[ids] for name in ("cloud", "score", "success")}
-        names = ("qpos", "mocap", "arm", "hinges", "touch", "wrench", "object")
-        return Rollout(t=self.t, **{name: getattr(self, name)[:, ids] for name in names}, **late)
-
 
 def roll_out(
     worlds: TaskWorlds,
@@ -97,7 +92,7 @@ def roll_out(
     plan = strategy.plan(task, scenes, values)
     worlds.reset(np.arange(n), scenes, parameters)
     target, fingers = plan.at(0.0)
-    _put_hand(worlds, target, fingers, parameters)
+    worlds.put(target, fingers)
     weight = _Weight(worlds)
     truth = worlds.truth()
     cloud = np.array(task.cloud(worlds.view, truth))
@@ -188,22 +183,6 @@ def _replace(best: Rollout, i: int, found: Rollout, j: int) -> None:
         getattr(best, name)[i] = getattr(found, name)[j]
 
 
-def _put_hand(
-    worlds: TaskWorlds,
-    arm: Float[np.ndarray, "n 6"],
-    hinges: Float[np.ndarray, "n hinge"],
-    parameters: Sequence[Mapping[str, float]],
-) -> None:
-    """Move the hand to where a plan starts, at rest."""
-    rig, view = worlds.rigs[0], worlds.view
-    for joints, at in ((rig.arm_joints, arm), (rig.end_joints, hinges)):
-        view.qpos[:, [view.qpos_address(name) for name in joints]] = at
-        view.ctrl[:, [view.model.actuator(name).id for name in joints]] = at
-    state = worlds.snapshot()
-    state["0/target"] = arm
-    worlds.restore(state, parameters)
-
-
 class _Weight:
     """What the force and torque sensors at the wrist read of the hand itself when nothing moves or touches.
 
@@ -227,9 +206,6 @@ class _Weight:
         self.force, self.torque = rig.name("wrench_force"), rig.name("wrench_torque")
 
     def relieve(self, worlds: TaskWorlds, arm: Float[np.ndarray, "n 6"]) -> Float[np.ndarray, "n 6"]:
-        from dexprior.geometry.rotations import matrix_from_quat
-        from dexprior.worlds.human_rig import wrist_from_gantry
-
         R = matrix_from_quat(wrist_from_gantry(arm)[:, 3:])
         own = self.mass * (R.transpose(0, 2, 1) @ self.gravity)
         felt = np.concatenate([worlds.view.sensor(self.force), worlds.view.sensor(self.torque)], axis=1)

@@ -1,0 +1,22 @@
+"""What tells a left hand from a right one: fingers bend to the palm."""
+
+from __future__ import annotations
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.types import Side
+
+__all__ = ["flexion"]
+
+
+def flexion(joints: Float[np.ndarray, "time 21 3"], side: Side) -> float:
+    """Mean height of the four fingertips over the palm, on the palm's side, for a palm of 90 mm [m]."""
+    joints = np.asarray(joints, dtype=np.float64)
+    index, little = joints[:, 5] - joints[:, 0], joints[:, 17] - joints[:, 0]
+    normal = np.cross(index, little) * (1.0 if side == "right" else -1.0)
+    length = np.linalg.norm(normal, axis=-1, keepdims=True)
+    normal = normal / np.where(length > 0, length, 1.0)
+    tips = joints[:, [8, 12, 16, 20]].mean(axis=1) - joints[:, [5, 9, 13, 17]].mean(axis=1)
+    palm = np.linalg.norm(joints[:, 9] - joints[:, 0], axis=-1).mean()
+    return float((normal * tips).sum(-1).mean() * 0.09 / palm) if palm > 0 else 0.0
