@@ -41,7 +41,7 @@ def compose(verb: str, cls: type[T], overrides: Sequence[str]) -> T:
     from omegaconf.errors import OmegaConfBaseException
 
     defaults = to_plain(cls())
-    ConfigStore.instance().store(name=f"{_name(verb)}_defaults", node=defaults)
+    ConfigStore.instance().store(name=f"{_name(verb)}_defaults", node=_open_mappings(OmegaConf.create(defaults)))
     _check_keys(verb, defaults, overrides)
     with initialize_config_dir(config_dir=str(config_folder()), version_base="1.3"):
         try:
@@ -54,6 +54,20 @@ def compose(verb: str, cls: type[T], overrides: Sequence[str]) -> T:
     return validate(cls, {str(k): v for k, v in plain.items()}, where=verb)
 
 
+def _open_mappings(node: Any) -> Any:
+    """Let overrides add keys to mappings that are empty by default; Hydra closes all others."""
+    from omegaconf import OmegaConf
+
+    for key in node:
+        child = node[key]
+        if OmegaConf.is_dict(child):
+            if len(child):
+                _open_mappings(child)
+            else:
+                OmegaConf.set_struct(child, False)
+    return node
+
+
 def _check_keys(verb: str, defaults: dict[str, Any], overrides: Sequence[str]) -> None:
     known = list(_paths(defaults))
     if presets(verb):
@@ -63,7 +77,7 @@ def _check_keys(verb: str, defaults: dict[str, Any], overrides: Sequence[str]) -
         if not sep:
             raise ConfigError(f"{verb}: {override!r} is no key=value")
         key = key.lstrip("+~")
-        if key not in known:
+        if key not in known and not _opened(defaults, key):
             near = difflib.get_close_matches(key, known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise ConfigError(f"{verb}.{key}: unknown key.{hint} Known here: {', '.join(_top(known))}")
@@ -82,6 +96,14 @@ def _paths(tree: dict[str, Any], prefix: str = "") -> Any:
         yield f"{prefix}{key}"
         if isinstance(value, dict):
             yield from _paths(value, f"{prefix}{key}.")
+
+
+def _opened(tree: Any, key: str) -> bool:
+    """Whether a key lies in a mapping that is empty by default."""
+    head, _, rest = key.partition(".")
+    if not isinstance(tree, dict) or head not in tree:
+        return False
+    return bool(rest) and (tree[head] == {} or _opened(tree[head], rest))
 
 
 def _top(known: list[str]) -> list[str]:

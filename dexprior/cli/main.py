@@ -19,6 +19,7 @@ __all__ = ["VERBS", "main", "run_script"]
 VERBS: dict[str, str] = {
     "doctor": "what this machine has, what is missing, and what to do about it",
     "data": "make human demonstrations, or find measured data sets (data get NAME)",
+    "play": "look at a task of the suite: its expert or random actions, counted and filmed",
     "train-prior": "train the video diffusion prior",
     "sample": "sample clips from the prior",
     "estimate-pose": "video -> hand trajectory",

@@ -40,6 +40,10 @@ class FrameRenderer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the context back."""
         self._renderer.close()
 
     def render(self, data: mujoco.MjData) -> UInt8[np.ndarray, "height width 3"]:

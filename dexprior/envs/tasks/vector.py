@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal, SupportsFloat, get_args
 
 import gymnasium
 import numpy as np
@@ -11,11 +11,12 @@ from gymnasium.vector import AutoresetMode
 from dexprior.envs.noise import fast_normals, noisy_touch, noisy_wrench, normals
 from dexprior.envs.single import SingleEnv
 from dexprior.envs.tasks.panel import TaskPanel
+from dexprior.envs.tasks.pictures import Pictures
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import ParameterFamily
 from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
-from dexprior.worlds.render import FrameRenderer
 from dexprior.worlds.tasks import ArmAction, Task, TaskWorlds, Truth, make_task
+from dexprior.worlds.viewer import Viewer
 
 __all__ = ["Reward", "TaskEnv", "TaskVectorEnv", "make_env", "make_vec_env"]
 
@@ -66,9 +67,11 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         self.task, self.num_envs, self.reward, self.tracker, self.panel = task, num_envs, reward, tracker, panel
         self.family = panel.family if panel is not None else (task.family if family is None else family)
         self.worlds = TaskWorlds(task, num_envs, arm_action=arm_action, family=self.family, threads=threads)
+        self._pictures = Pictures(self.worlds)
         self.metadata = {
             "autoreset_mode": AutoresetMode.NEXT_STEP if autoreset else AutoresetMode.DISABLED,
             "render_modes": ["rgb_array"],
+            "render_fps": round(1.0 / task.control_dt),
         }
         self._horizon = round(task.horizon / task.control_dt)
         self._steps = np.zeros(num_envs, dtype=int)
@@ -143,9 +146,11 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         Raises:
             NoGraphics: nothing can be rendered here.
         """
-        model, data = self.worlds.data(world)
-        with FrameRenderer(model, camera=camera, width=size, height=size) as renderer:
-            return renderer.render(data)
+        return self._pictures.frame(world, camera=camera, size=size)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Give off-screen contexts back."""
+        self._pictures.close()
 
     def _instances(self, n: int) -> TaskPanel:
         if self.panel is None:
@@ -161,6 +166,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
     def _begin(self, ids: np.ndarray, panel: TaskPanel) -> None:
         rows = [self.family.as_dict(row) for row in panel.parameters]
         self.worlds.reset(ids, panel.scenes, rows)
+        self._pictures.refresh(ids.tolist())
         self._seeds[ids] = panel.seeds
         self._noise[ids] = [[row.get(name, 0.0) for name in ("wrench_noise", "cloud_noise")] for row in rows]
         self._steps[ids], self._over[ids] = 0, False
@@ -196,19 +202,58 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
 
 
 class TaskEnv(SingleEnv[TaskVectorEnv]):
-    """One world behind the standard interface; see `TaskVectorEnv`."""
+    """One world behind the standard interface; see `TaskVectorEnv`.
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 25}  # noqa: RUF012  # Gymnasium's own declaration
+    Args:
+        task: what is done.
+        render_mode: `rgb_array` for frames, `human` for MuJoCo's viewer, which follows each step in real time.
+        options: of `TaskVectorEnv`.
+
+    Raises:
+        UnknownName: another render mode.
+    """
+
+    metadata = {"render_modes": ["rgb_array", "human"], "render_fps": 25}  # noqa: RUF012  # Gymnasium's own
 
     def __init__(self, task: Task, *, render_mode: str | None = None, **options: Any) -> None:
-        if render_mode not in (None, "rgb_array"):
-            raise UnknownName("render mode", render_mode, ("rgb_array",))
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise UnknownName("render mode", render_mode, self.metadata["render_modes"])
         self.render_mode, self.task = render_mode, task
+        self._viewer: Viewer | None = None
         super().__init__(TaskVectorEnv(task, 1, autoreset=False, **options))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Start an episode; `options["instance"]` picks one of the panel."""
+        result = super().reset(seed=seed, options=options)
+        self._follow()
+        return result
+
+    def step(self, action: np.ndarray) -> tuple[dict[str, np.ndarray], SupportsFloat, bool, bool, dict[str, Any]]:
+        """Send one action."""
+        result = super().step(action)
+        self._follow()
+        return result
 
     def render(self) -> np.ndarray | None:  # type: ignore[override]
         """One RGB frame, with `render_mode="rgb_array"`."""
-        return self.vector.frame(0) if self.render_mode else None
+        return self.vector.frame(0) if self.render_mode == "rgb_array" else None
+
+    def close(self) -> None:
+        """Close the worlds, and the viewer where one is open."""
+        if self._viewer is not None:
+            self._viewer.close()
+            self._viewer = None
+        super().close()
+
+    def _follow(self) -> None:
+        if self.render_mode != "human":
+            return
+        model, data = self.vector.worlds.data(0)
+        if self._viewer is None:
+            self._viewer = Viewer(model)
+        self._viewer.show(data)
 
 
 def make_env(task: str = "pick_place", *, settings: dict[str, Any] | None = None, **options: Any) -> TaskEnv:

@@ -83,7 +83,9 @@ def peg(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) 
 
 
 def nut_bolt(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) -> np.ndarray:
-    """Centre and level the nut, lower it onto the bolt, and turn; at the end of the wrist's range, regrip 120 deg back.
+    """Centre and level the nut, lower it onto the bolt, and turn; at the end of the wrist's range, regrip 240 deg back.
+
+    Where the threads have not met by then, the nut rests on the two chamfers while the gripper is open.
 
     `memory` holds: whether it came down, whether it touched, the phase of the grip (0 turning, 1 opening, 2 turning
     back, 3 closing) and when that phase began.
@@ -96,7 +98,7 @@ def nut_bolt(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndar
     phase, since = memory[:, 2].copy(), t - memory[:, 3]
     over = np.select(
         [phase == 0, phase == 1, phase == 2, phase == 3],
-        [(wrist > 2.7) & (truth["depth"] > 0.004), since > 0.2, wrist < 2.7 - 4 * np.pi / 3, since > 0.3],
+        [(wrist > 2.7) & (truth["depth"] > 0.001), since > 0.2, wrist < 2.7 - 4 * np.pi / 3, since > 0.3],
     )
     memory[:, 3] = np.where(over, t, memory[:, 3])
     memory[:, 2] = phase = np.where(over, (phase + 1) % 4, phase)

@@ -73,7 +73,7 @@ class NutBolt(Task):
     config: NutBoltConfig = field(default_factory=NutBoltConfig)
 
     name: ClassVar[str] = "nut_bolt"
-    horizon: ClassVar[float] = 12.0
+    horizon: ClassVar[float] = 16.0
     settle: ClassVar[float] = 0.1
     family: ClassVar[ParameterFamily] = _TRAINING
     reality: ClassVar[ParameterFamily] = fixed_outside(

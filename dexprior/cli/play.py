@@ -1,0 +1,81 @@
+"""Look at a task of the suite: its expert, random actions or none, counted, filmed, or in MuJoCo's viewer.
+
+dexprior play task=peg                                    a film and the share of successes in runs/play
+dexprior play task=peg settings.clearance=0.0001           another variant of the task
+dexprior play task=soft_grasp world=reality n=32          the world that is not the training world
+dexprior play task=peg view=true                          one world in MuJoCo's interactive viewer
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+
+from dexprior.cli.show import show
+from dexprior.config import Ge, config
+
+
+@config
+class Config:
+    """Settings of `dexprior play`."""
+
+    task: str = "peg"
+    """Name of the task."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Fields of the task's configuration that differ from the defaults."""
+    player: Literal["expert", "random", "still"] = "expert"
+    """Who acts: the scripted expert, who knows the truth; random actions; nobody."""
+    world: Literal["training", "reality"] = "training"
+    """Family of the parameters: what the simulator assumes, or the other world."""
+    n: Annotated[int, Ge(1)] = 8
+    """Worlds, each with an instance of its own."""
+    film: Annotated[int, Ge(0)] = 4
+    """How many of them are filmed; 0 makes no film."""
+    size: Annotated[int, Ge(16)] = 240
+    """Width and height of a tile of the film [px]."""
+    view: bool = False
+    """Show the first world in MuJoCo's viewer instead."""
+    out: str = "runs/play"
+    """Folder for TASK.mp4 and TASK.json."""
+    seed: Annotated[int, Ge(0)] = 0
+    """Of instances, parameters and random actions."""
+
+
+def run(config: Config, words: list[str]) -> int:
+    """Play and show."""
+    from dexprior.artifacts import write_json
+    from dexprior.envs.tasks import Film, TaskPanel, TaskVectorEnv, play, player_of
+    from dexprior.stats import clopper_pearson
+    from dexprior.worlds.tasks import make_task
+    from dexprior.worlds.viewer import Viewer
+
+    task = make_task(config.task, **config.settings)
+    family = task.family if config.world == "training" else task.reality
+    n = 1 if config.view else config.n
+    panel = TaskPanel.sample("play", task, n, seed=config.seed, family=family)
+    env = TaskVectorEnv(task, n, panel=panel, autoreset=False)
+    env.reset()
+    player = player_of(config.player, env, seed=config.seed)
+    out = Path(config.out)
+    film = None
+    if config.view:
+        with Viewer(env.worlds.data(0)[0]) as viewer:
+            played = play(env, player, viewer=viewer)
+    else:
+        film = Film(env, range(min(config.film, n)), size=config.size) if config.film else None
+        played = play(env, player, film=film)
+    result = {
+        "task": task.name, "settings": config.settings, "player": config.player, "world": config.world,
+        "seed": config.seed, "instances": n, "solved": int(played.solved.sum()), "lost": int(played.lost.sum()),
+        "solved_95": list(clopper_pearson(int(played.solved.sum()), n)),
+        "reward": float(np.mean(played.reward)),
+    }  # fmt: skip
+    if film is not None:
+        result["film"] = str(film.write(out / f"{task.name}.mp4"))
+    env.close()
+    write_json(out / f"{task.name}.json", result)
+    show(result)
+    return 0

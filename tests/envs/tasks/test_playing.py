@@ -1,0 +1,91 @@
+"""Films, the viewer, and somebody who plays."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+
+from dexprior.data.readers import probe_clip
+from dexprior.envs.registration import register
+from dexprior.envs.tasks import Film, TaskEnv, make_vec_env, play, player_of
+from dexprior.errors import BadInput, NoGraphics, UnknownName
+from dexprior.worlds.tasks import make_task
+
+
+def _peg(n: int):
+    env = make_vec_env("peg", num_envs=n, threads=1, autoreset=False)
+    env.reset(seed=0)
+    return env
+
+
+def test_a_film_shows_each_world_in_a_tile_of_its_own_and_plays_in_real_time(tmp_path):
+    env = _peg(3)
+    film = Film(env, [2, 0], cameras=("front", "side"), size=48)
+    film.shoot()
+    for _ in range(4):
+        env.step(np.full((3, 7), 0.8))
+        film.shoot()
+    assert [frame.shape for frame in film.frames] == [(96, 96, 3)] * 5
+    first, last = film.frames[0].astype(int), film.frames[-1].astype(int)
+    np.testing.assert_array_equal(last[:48, :48], env.frame(2, camera="front", size=48))
+    np.testing.assert_array_equal(last[48:, 48:], env.frame(0, camera="side", size=48))
+    assert np.abs(last - first).max() > 50  # the arm moved
+    info = probe_clip(film.write(tmp_path / "film.mp4"))
+    assert (info.frames, info.fps) == (5, 25.0)
+    env.close()
+
+
+def test_a_reset_shows_the_new_instance():
+    env = _peg(1)
+    before = env.frame(0, size=64)
+    env.reset(seed=1)
+    assert (env.frame(0, size=64) != before).any()
+    env.close()
+
+
+def test_bad_films_are_refused(tmp_path):
+    env = _peg(2)
+    with pytest.raises(BadInput, match=r"worlds \[2\]: there are worlds 0 to 1"):
+        Film(env, [2])
+    with pytest.raises(BadInput, match="47 px"):
+        Film(env, [0], size=47)
+    with pytest.raises(BadInput, match="without a frame"):
+        Film(env, [0]).write(tmp_path / "film.mp4")
+
+
+def test_the_expert_scores_and_standing_still_does_not():
+    env = _peg(2)
+    env.reset(seed=1)
+    expert = play(env, player_of("expert", env))
+    env.reset(seed=1)
+    still = play(env, player_of("still", env))
+    assert expert.solved.all()
+    assert expert.final.all()
+    assert not (still.solved | still.lost).any()
+    assert (expert.reward > still.reward).all()
+
+
+def test_random_players_of_one_seed_do_the_same():
+    env = _peg(2)
+    one, two = (player_of("random", env, seed=3) for _ in range(2))
+    np.testing.assert_array_equal(one(env, 0), two(env, 0))
+    assert (one(env, 1) != two(env, 0)).any()
+    with pytest.raises(UnknownName, match="expert, random, still"):
+        player_of("human", env)
+
+
+def test_one_world_renders_in_the_mode_it_was_made_with(monkeypatch):
+    register()
+    env = gymnasium.make("dexprior/Peg-v0", render_mode="rgb_array")
+    env.reset(seed=0)
+    assert env.render().shape == (480, 480, 3)
+    env.close()
+    with pytest.raises(UnknownName, match="rgb_array, human"):
+        TaskEnv(make_task("peg"), render_mode="ansi")
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("sys.platform", "linux")
+    env = TaskEnv(make_task("peg"), render_mode="human")
+    with pytest.raises(NoGraphics, match="DISPLAY"):
+        env.reset(seed=0)
