@@ -149,7 +149,7 @@ def test_bad_panels_and_options_are_refused(tmp_path):
     with pytest.raises(UnknownName, match="dense"):
         TaskVectorEnv(peg, 1, reward="shaped")
     with pytest.raises(UnknownName, match="rgb_array"):
-        TaskEnv(peg, render_mode="human")
+        TaskEnv(peg, render_mode="ansi")
     with pytest.raises(BadInput, match="3 seeds but 2 rows"):
         TaskPanel("p", "peg", peg.family, panel.scenes, panel.parameters, np.zeros(3, dtype=int))
 
