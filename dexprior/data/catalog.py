@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dexprior.artifacts import write_atomic
 from dexprior.errors import BadInput, UnknownName
 
-__all__ = ["DataSet", "cache_folder", "describe", "find", "get", "instructions", "names", "verify"]
+__all__ = ["DataSet", "cache_folder", "describe", "find", "get", "install", "instructions", "names", "verify"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,8 +95,8 @@ _SETS = (
         source="https://pypi.org/project/mediapipe/0.10.21",
         licence="Apache-2.0",
         steps=(
-            "pip download --no-deps mediapipe==0.10.21, unzip the wheel, and copy the three files from "
-            "mediapipe/modules/palm_detection and mediapipe/modules/hand_landmark"
+            "pip download --no-deps mediapipe==0.10.21, then "
+            "dexprior data get hand-landmarks source=mediapipe-0.10.21-...whl"
         ),
     ),
 )
@@ -153,8 +155,50 @@ def instructions(name: str) -> str:
     unset = "" if os.environ.get("DEXPRIOR_DATA") else " ($DEXPRIOR_DATA is not set)"
     return (
         f"the data set {name!r} ({entry.title}) is not in {places}{unset}. It comes from {entry.source} "
-        f"under {entry.licence}: {entry.steps}. Files: {', '.join(entry.files)}"
+        f"under {entry.licence}: {entry.steps}. Files: {', '.join(entry.files)}; `dexprior data get {name} "
+        "source=FOLDER` (or a zip, or a wheel) checks them and puts them in place"
     )
+
+
+def install(name: str, source: str | Path) -> Path:
+    """Copy a data set's files into the user's cache, from a folder or a zip archive (a wheel is one) that holds them.
+
+    Files are found by name at any depth. Nothing is written unless all are there and have the expected checksums.
+
+    Raises:
+        UnknownName: no such data set.
+        BadInput: a file is missing or is another one; the message names it.
+    """
+    entry, source = describe(name), Path(source)
+    contents: dict[str, bytes] = {}
+    for file, digest in entry.files.items():
+        found = _contents(source, file)
+        if not found:
+            raise BadInput(f"{source} holds no {file}, which the data set {name!r} needs")
+        matching = [data for data in found if hashlib.sha256(data).hexdigest() == digest]
+        if not matching:
+            raise BadInput(
+                f"{file} in {source} has the SHA-256 {hashlib.sha256(found[0]).hexdigest()}, the data set {name!r} "
+                f"expects {digest}: it is damaged, or of another version"
+            )
+        contents[file] = matching[0]
+    folder = cache_folder() / entry.folder
+    for file, data in contents.items():
+        write_atomic(folder / file, data)
+    return folder if entry.target is None else folder / entry.target
+
+
+def _contents(source: Path, file: str) -> list[bytes]:
+    """What lies under a name in a folder or an archive."""
+    if source.is_dir():
+        return [path.read_bytes() for path in sorted(source.rglob(file)) if path.is_file()]
+    if not zipfile.is_zipfile(source):
+        raise BadInput(f"{source} is neither a folder nor a zip archive")
+    try:
+        with zipfile.ZipFile(source) as archive:
+            return [archive.read(member) for member in archive.namelist() if member.split("/")[-1] == file]
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+        raise BadInput(f"{source} cannot be unpacked: {error}") from None
 
 
 def verify(name: str) -> dict[str, bool]:

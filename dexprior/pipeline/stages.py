@@ -23,6 +23,7 @@ from dexprior.collision.stage import run as run_collision
 from dexprior.config import Ge, config
 from dexprior.data.demonstrations import DemonstrationConfig, generate, scene_condition
 from dexprior.data.impacts import find_ellipse_impacts
+from dexprior.data.plain_clips import PlainClips
 from dexprior.data.stacks import Stack, load_stack
 from dexprior.envs.base import MAX_TWIST
 from dexprior.envs.panel import Panel
@@ -120,12 +121,17 @@ def stage_demonstrations(config: DemonstrationConfig, folder: Path, *, seed: int
     return run_stage(folder, "demonstrations", config, seed, lambda: generate(config, folder, seed=seed))
 
 
-def stage_prior(config: PriorConfig, demonstrations: Path, folder: Path, *, seed: int) -> dict[str, Any]:
-    """Train the video prior; evaluate it on held-out clips."""
+def stage_prior(
+    config: PriorConfig, demonstrations: Path, folder: Path, *, seed: int, videos: Path | None = None
+) -> dict[str, Any]:
+    """Train the video prior, on a folder of plain clips as well where one is given; evaluate it on held-out clips."""
 
     def work() -> dict[str, Any]:
         train, held_out = _split(demonstrations, config.size, config.holdout)
-        denoiser = train_prior(train, config, folder, seed=seed)
+        plain = None
+        if videos is not None:
+            plain = PlainClips(videos, size=config.size, fps=train.fps, window=config.video_window)
+        denoiser = train_prior(train, config, folder, seed=seed, plain=plain)
         if not PartialState().is_main_process:
             sys.exit(0)  # one rank evaluates and records
         save_prior(denoiser, folder / "checkpoint", seed=seed, fps=train.fps, extra={})
@@ -135,7 +141,8 @@ def stage_prior(config: PriorConfig, demonstrations: Path, folder: Path, *, seed
         save(samples, folder / "samples.safetensors", producer="prior", seed=seed, config=config)
         return evaluate_samples(samples, few, InsertionConfig())
 
-    return run_stage(folder, "prior", config, seed, work, parents=_parents(demonstrations / "index.jsonl"))
+    sources = [demonstrations / "index.jsonl", *([] if videos is None else [videos / "metadata.json"])]
+    return run_stage(folder, "prior", config, seed, work, parents=_parents(*sources))
 
 
 def stage_estimator(

@@ -13,15 +13,16 @@ from torch import Tensor
 from dexprior.artifacts import load_training_state, save_training_state
 from dexprior.config import Ge, Gt, Le, config
 from dexprior.data.clouds import NUT_POINTS
+from dexprior.data.plain_clips import PlainClips
 from dexprior.data.stacks import Stack, resized_camera
 from dexprior.errors import BadInput
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.denoiser import LOW, JointDenoiser
-from dexprior.prior.maps import project
+from dexprior.prior.maps import MAP_CHANNELS, project
 from dexprior.prior.motion import CONTACT, OBJECT, WRIST, encode_motion, joints_of, standardise
 from dexprior.progress import TrainingLog
 
-__all__ = ["PriorConfig", "PriorData", "batch_losses", "draw_batch", "prior_stack", "train_prior"]
+__all__ = ["PriorConfig", "PriorData", "batch_losses", "draw_batch", "prior_stack", "train_prior", "video_tensor"]
 
 
 @config
@@ -50,6 +51,8 @@ class PriorConfig:
     """Clips in a video step."""
     video_window: Annotated[int, Ge(2)] = 8
     """Consecutive frames of each clip in a video step."""
+    plain_clips: Annotated[int, Ge(1)] = 4
+    """Plain clips in a video step, where a folder of such is given."""
     learning_rate: Annotated[float, Gt(0)] = 1.5e-3
     """Peak of the one-cycle schedule."""
     weight_decay: Annotated[float, Ge(0)] = 0.01
@@ -87,16 +90,24 @@ class PriorData:
     def video(
         self, clips: np.ndarray, starts: np.ndarray, window: int, device: torch.device
     ) -> Float[Tensor, "batch window 3 size size"]:
-        """Windows of frames in [-1, 1]; they travel as bytes."""
-        frames = np.stack([self.frames[c, s : s + window] for c, s in zip(clips, starts)])
-        return torch.from_numpy(frames).to(device).float().div_(127.5).sub_(1).permute(0, 1, 4, 2, 3)
+        """Windows of frames in [-1, 1]."""
+        return video_tensor(np.stack([self.frames[c, s : s + window] for c, s in zip(clips, starts)]), device)
 
     def conditions(self, clips: np.ndarray) -> dict[str, Tensor]:
         """Conditions of some clips."""
         return {name: value[clips] for name, value in self.condition.items()}
 
 
-def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -> JointDenoiser:
+def video_tensor(
+    frames: UInt8[np.ndarray, "batch window size size 3"], device: torch.device
+) -> Float[Tensor, "batch window 3 size size"]:
+    """Frames in [-1, 1]; they travel as bytes."""
+    return torch.from_numpy(frames).to(device).float().div_(127.5).sub_(1).permute(0, 1, 4, 2, 3)
+
+
+def train_prior(
+    stack: Stack, config: PriorConfig, folder: Path, *, seed: int, plain: PlainClips | None = None
+) -> JointDenoiser:
     """Train, or go on training from `folder/state.safetensors`.
 
     Random numbers of a step depend on (seed, step) alone, so a resumed run equals an uninterrupted one.
@@ -104,6 +115,11 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
     Args:
         stack: clips with frames of `config.size` pixels.
         folder: for checkpoints, TensorBoard logs and, by accelerate, every rank's share of the work.
+        plain: clips without hands, at the stack's size and rate, in windows of `config.video_window`; they train the
+            video stage, which then sees empty control maps.
+
+    Raises:
+        BadInput: clips too short for `config`, or a state of other settings or data in the folder.
     """
     from accelerate import Accelerator
     from accelerate.utils import DistributedDataParallelKwargs, set_seed
@@ -129,11 +145,12 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
     model.motion.condition.fit(data.condition["cloud"])
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     state_file = folder / "state.safetensors"
+    settings = (config, seed) if plain is None else (config, seed, plain.fingerprint)
     step = 0
     history: list[dict[str, float]] = []
     if state_file.exists():
         progress, _ = load_training_state(
-            state_file, modules={"model": model}, optimizers={"adamw": optimizer}, config=(config, seed)
+            state_file, modules={"model": model}, optimizers={"adamw": optimizer}, config=settings
         )
         step, history = progress["step"], progress["history"]
     losses = _Losses(model)
@@ -145,7 +162,7 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
             rate = _one_cycle(step, config.steps) * config.learning_rate
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            batch = draw_batch(data, config, seed, step, accelerator.process_index, accelerator.device)
+            batch = draw_batch(data, config, seed, step, accelerator.process_index, accelerator.device, plain)
             torch.manual_seed(_dropout_seed(seed, step, accelerator.process_index))
             with accelerator.autocast():
                 terms = wrapped(**batch)
@@ -162,7 +179,7 @@ def train_prior(stack: Stack, config: PriorConfig, folder: Path, *, seed: int) -
                     modules={"model": model},
                     optimizers={"adamw": getattr(optimizer, "optimizer", optimizer)},
                     progress={"step": step, "history": history},
-                    config=(config, seed),
+                    config=settings,
                 )
     accelerator.wait_for_everyone()
     return accelerator.unwrap_model(wrapped).model.eval()
@@ -210,7 +227,20 @@ class _Losses(torch.nn.Module):
                 noisy_video, video["sigma"], window, video["condition"], model.standard(video["start"])
             )
             terms["video"] = (video["weight"] * (predicted_video - video["clean"]).abs()).mean()
+            if "plain" in video:
+                terms["plain"] = self._plain(**video["plain"])
         return terms
+
+    def _plain(
+        self,
+        clean: Float[Tensor, "batch window 3 size size"],
+        noise: Float[Tensor, "batch window 3 size size"],
+        sigma: Float[Tensor, " batch"],
+    ) -> Tensor:
+        """The video loss of clips whose motion nobody knows."""
+        s = sigma[:, None, None, None, None]
+        empty = clean.new_zeros(*clean.shape[:2], MAP_CHANNELS, *clean.shape[3:])
+        return (self.model.video((1 - s) * clean + s * noise, sigma, empty) - clean).abs().mean()
 
 
 def batch_losses(model: JointDenoiser, batch: dict[str, Any]) -> dict[str, Tensor]:
@@ -219,7 +249,13 @@ def batch_losses(model: JointDenoiser, batch: dict[str, Any]) -> dict[str, Tenso
 
 
 def draw_batch(
-    data: PriorData, config: PriorConfig, seed: int, step: int, rank: int, device: torch.device
+    data: PriorData,
+    config: PriorConfig,
+    seed: int,
+    step: int,
+    rank: int,
+    device: torch.device,
+    plain: PlainClips | None = None,
 ) -> dict[str, Any]:
     """The batch of one step and rank, a function of (seed, step, rank) and of the kind of device.
 
@@ -262,6 +298,13 @@ def draw_batch(
             "condition": condition,
             "weight": _foreground(window, condition, data.size),
         }
+        if plain is not None:
+            pixels = video_tensor(plain.draw(np.random.default_rng([seed, step, rank, 2]), config.plain_clips), device)
+            batch["video"]["plain"] = {
+                "clean": pixels,
+                "noise": normal(pixels.shape),
+                "sigma": uniform(len(pixels)).clamp(min=1e-3),
+            }
     return batch
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,36 @@ def test_data_folder_comes_before_the_cache(empty, monkeypatch, tmp_path):
         (root / "hand_object" / "dexmv_mustard.npz").write_bytes(b"x")
     monkeypatch.setenv("DEXPRIOR_DATA", str(tmp_path / "data"))
     assert catalog.get("dexmv-mustard") == tmp_path / "data" / "hand_object" / "dexmv_mustard.npz"
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_files_are_put_in_place_once_they_are_the_right_ones(empty, monkeypatch, tmp_path, packed):
+    right = {"a.bin": b"one", "b.bin": b"two"}
+    entry = catalog.describe("hand-landmarks")
+    files = {file: hashlib.sha256(data).hexdigest() for file, data in right.items()}
+    monkeypatch.setitem(catalog._TABLE, "hand-landmarks", replace(entry, files=files))
+
+    def source(contents: dict[str, bytes]) -> Path:
+        folder = tmp_path / "-".join(data.decode() for data in contents.values())
+        for file, data in contents.items():
+            (folder / "deep").mkdir(parents=True, exist_ok=True)
+            (folder / "deep" / file).write_bytes(data)
+        return Path(shutil.make_archive(str(folder), "zip", folder)) if packed else folder
+
+    with pytest.raises(BadInput, match=r"b\.bin"):
+        catalog.install("hand-landmarks", source({"a.bin": b"one"}))
+    with pytest.raises(BadInput, match=r"b\.bin in .* SHA-256 .* damaged"):
+        catalog.install("hand-landmarks", source({"a.bin": b"one", "b.bin": b"three"}))
+    assert not catalog.cache_folder().exists(), "nothing is written before all is checked"
+    folder = catalog.install("hand-landmarks", source(right))
+    assert folder == catalog.get("hand-landmarks")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == right
+
+
+def test_a_source_that_is_no_archive_is_refused(empty, tmp_path):
+    (tmp_path / "wheel.whl").write_bytes(b"PK but no archive")
+    with pytest.raises(BadInput, match="neither a folder nor a zip"):
+        catalog.install("hand-landmarks", tmp_path / "wheel.whl")
 
 
 def test_unknown_set_lists_the_choices():

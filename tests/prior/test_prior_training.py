@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,8 @@ import torch
 
 from dexprior.artifacts import read_tensors
 from dexprior.config import to_plain, validate
+from dexprior.data.clips import write_clip
+from dexprior.data.plain_clips import PlainClips
 from dexprior.errors import ArtifactError, ConfigError
 from dexprior.prior.training import PriorConfig, PriorData, draw_batch, train_prior
 
@@ -54,6 +57,26 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(tiny_stack, tmp_path, k
     states = [read_tensors(tmp_path / name / "state.safetensors")[0] for name in ("whole", "killed")]
     for name, value in states[0].items():
         np.testing.assert_array_equal(value, states[1][name], err_msg=name)
+
+
+def test_plain_clips_train_the_video_stage_and_a_killed_run_goes_on_with_them(tiny_stack, tmp_path, kill_at_checkpoint):
+    colours = np.random.default_rng(0).integers(0, 255, (2, 1, 1, 1, 3)).astype(np.uint8)
+    for name, colour in zip(("a", "b"), colours):
+        write_clip(tmp_path / "clips" / f"{name}.mp4", np.broadcast_to(colour, (30, 40, 60, 3)), 20.0)
+    rows = [{"file_path": f"{name}.mp4", "text": name, "type": "video"} for name in "ab"]
+    (tmp_path / "clips" / "metadata.json").write_text(json.dumps(rows))
+    config = PriorConfig(**TINY, steps=10, checkpoint_every=5)
+    plain = PlainClips(tmp_path / "clips", size=32, fps=tiny_stack.fps, window=config.video_window)
+    model = train_prior(tiny_stack, config, tmp_path / "whole", seed=0, plain=plain)
+    losses = [row["plain"] for row in _history(tmp_path / "whole") if "plain" in row]
+    assert len(losses) == 5
+    assert losses[-1] < 0.9 * losses[0]
+    kill_at_checkpoint(train_prior, tiny_stack, config, tmp_path / "killed", seed=0, plain=plain)
+    resumed = train_prior(tiny_stack, config, tmp_path / "killed", seed=0, plain=plain)
+    for a, b in zip(model.state_dict().values(), resumed.state_dict().values()):
+        assert torch.equal(a, b)
+    with pytest.raises(ArtifactError, match="resume with the same configuration"):
+        train_prior(tiny_stack, config, tmp_path / "killed", seed=0)
 
 
 def test_a_finished_run_is_not_trained_again(tiny_stack, trained):
