@@ -1,43 +1,80 @@
-"""The tutorial's own shell lines, run as they stand, with a small base network."""
+"""The tutorials' own shell lines and programs, run as they stand, with small networks."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from dexprior.artifacts import read_tensors
+from dexprior.data.clips import probe_clip
+
 ROOT = Path(__file__).resolve().parents[2]
-TUTORIAL = ROOT / "docs" / "tutorials" / "your-own-collisions.md"
+TUTORIALS = ROOT / "docs" / "tutorials"
+CLIPS = Path(os.environ.get("DEXPRIOR_DATA", "")) / "hand_object"
 SMALL = (
     "collision.generator.pairs=3000 collision.distill.steps=400 collision.surrogate.width=24 "
     "collision.surrogate.depth=2"
 )
 
 
-def block(language: str) -> str:
-    found = re.search(rf"```{language}\n(.*?)```", TUTORIAL.read_text(), re.DOTALL)
+def block(tutorial: str, language: str) -> str:
+    found = re.search(rf"```{language}\n(.*?)```", (TUTORIALS / tutorial).read_text(), re.DOTALL)
     assert found is not None
     return found.group(1)
 
 
-def test_the_python_in_the_tutorial_is_the_file_that_it_runs():
-    assert (TUTORIAL.parent / "example" / "hybrid.py").read_text().endswith(block("python"))
-
-
-@pytest.mark.slow
-def test_the_shell_lines_go_from_a_recording_to_a_hybrid_simulator(tmp_path):
-    environment = dict(os.environ, OUT=str(tmp_path / "mine"), SIZE=SMALL)
+def shell(lines: str, **variables: str) -> str:
+    """Standard output of a tutorial's lines, with this environment's programs first."""
+    environment = dict(os.environ, **variables)
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    lines = block("sh")
-    assert len(lines.strip().splitlines()) <= 10
     done = subprocess.run(
         ["bash", "-euc", lines], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert int(re.search(r"impacts answered: (\d+)", done.stdout).group(1)) > 0
-    height = float(re.search(r"height at the end: (\S+) m", done.stdout).group(1))
+    return done.stdout
+
+
+def test_the_python_in_the_tutorial_is_the_file_that_it_runs():
+    file = TUTORIALS / "example" / "hybrid.py"
+    assert file.read_text().endswith(block("your-own-collisions.md", "python"))
+
+
+@pytest.mark.slow
+def test_the_shell_lines_go_from_a_recording_to_a_hybrid_simulator(tmp_path):
+    lines = block("your-own-collisions.md", "sh")
+    assert len(lines.strip().splitlines()) <= 10
+    shown = shell(lines, OUT=str(tmp_path / "mine"), SIZE=SMALL)
+    assert int(re.search(r"impacts answered: (\d+)", shown).group(1)) > 0
+    height = float(re.search(r"height at the end: (\S+) m", shown).group(1))
     assert 0.02 < height < 0.06  # it lies on the floor
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CLIPS.is_dir(), reason="needs $DEXPRIOR_DATA (hand_object): videos of a hand")
+def test_videos_become_clips_that_train_the_prior(tmp_path):
+    videos, out = tmp_path / "videos", tmp_path / "mine"
+    videos.mkdir()
+    shutil.copy(CLIPS / "plate_push.mp4", videos)
+    shell(
+        block("your-own-videos.md", "sh"),
+        VIDEOS=str(videos),
+        OUT=str(out),
+        XDG_CACHE_HOME=str(tmp_path / "cache"),
+        DEMONSTRATIONS="demonstrations.episodes=6 demonstrations.frames=12 demonstrations.size=32",
+        TRAINING="prior.steps=4 prior.size=32 prior.width=32 prior.layers=1 prior.channels=10 prior.batch=2",
+    )
+    rows = [json.loads(line) for line in (out / "clips" / "manifest.jsonl").read_text().splitlines()]
+    clips = [row for row in rows if row["clip"] is not None]
+    assert clips
+    for row in clips:
+        assert row["licence"] == "CC-BY-4.0"
+        assert 2.0 <= probe_clip(out / "clips" / row["clip"]).frames / row["fps"] <= 4.0
+    history = read_tensors(out / "prior" / "state.safetensors")[1]["progress"]["history"]
+    assert [row["step"] for row in history if "plain" in row] == [1, 3]
