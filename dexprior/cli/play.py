@@ -16,6 +16,7 @@ import numpy as np
 
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
+from dexprior.errors import BadInput
 
 
 @config
@@ -24,6 +25,8 @@ class Config:
 
     task: str = "peg"
     """Name of the task."""
+    module: str | None = None
+    """A Python file that registers more tasks; see docs/tutorials/your-own-task.md."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Fields of the task's configuration that differ from the defaults."""
     player: Literal["expert", "random", "still"] = "expert"
@@ -52,6 +55,8 @@ def run(config: Config, words: list[str]) -> int:
     from dexprior.worlds.tasks import make_task
     from dexprior.worlds.viewer import Viewer
 
+    if config.module is not None:
+        _load(Path(config.module))
     task = make_task(config.task, **config.settings)
     family = task.family if config.world == "training" else task.reality
     n = 1 if config.view else config.n
@@ -79,3 +84,13 @@ def run(config: Config, words: list[str]) -> int:
     write_json(out / f"{task.name}.json", result)
     show(result)
     return 0
+
+
+def _load(path: Path) -> None:
+    """Run the user's own file."""
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(path.stem, path) if path.is_file() else None
+    if spec is None or spec.loader is None:
+        raise BadInput(f"module = {path}: no such Python file")
+    spec.loader.exec_module(importlib.util.module_from_spec(spec))

@@ -33,8 +33,9 @@ def test_nested_settings_reach_the_task(tmp_path):
     [
         (["task=juggling"], "pick_place"),
         (["settings.clearence=1"], "Did you mean 'clearance'"),
-        (["setings.clearance=1"], "Known here: task, settings"),
+        (["setings.clearance=1"], "Known here: task, module, settings"),
         (["player=human"], "expert"),
+        (["module=nowhere.py"], "no such Python file"),
         (["film=2", "n=2", "size=33"], "33 px"),
     ],
 )

@@ -56,6 +56,23 @@ def test_the_shell_lines_go_from_a_recording_to_a_hybrid_simulator(tmp_path):
     assert 0.02 < height < 0.06  # it lies on the floor
 
 
+def test_a_task_of_ones_own_is_played_and_keeps_its_promises(tmp_path):
+    shown = shell(block("your-own-task.md", "sh"), OUT=str(tmp_path))
+    assert re.search(r"button-training: solved 32 of 32", shown)
+    played = {part: json.loads((tmp_path / part / "button.json").read_text()) for part in (".", "other", "random")}
+    assert [row["solved"] for row in played.values()] == [8, 8, 0]
+    assert played["other"]["settings"] == {"travel": 0.012}
+    assert (tmp_path / "button.mp4").is_file()
+    program = (TUTORIALS / "example" / "button.py").read_text().partition('if __name__ == "__main__":')[0]
+    checked = subprocess.run(
+        [sys.executable, "-c", program + block("your-own-task.md", "python")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not CLIPS.is_dir(), reason="needs $DEXPRIOR_DATA (hand_object): videos of a hand")
 def test_videos_become_clips_that_train_the_prior(tmp_path):

@@ -2,16 +2,17 @@
 
     worlds = TaskWorlds(make_task("pick_place"), n=64)
 
-A new task is a subclass of `Task` in a module of its own and a line in `registry.TASKS`.
+A new task is a subclass of `Task`; docs/tutorials/your-own-task.md makes one.
 """
 
 from __future__ import annotations
 
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
+from dexprior.worlds.tasks.checking import check_task
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
-from dexprior.worlds.tasks.registry import TASKS, make_task
+from dexprior.worlds.tasks.registry import TASKS, make_task, register_task
 from dexprior.worlds.tasks.soft_grasp import SoftGrasp, SoftGraspConfig
 from dexprior.worlds.tasks.worlds import ArmAction, RigState, TaskWorlds, View
 
@@ -27,6 +28,7 @@ __all__ = [
     "SoftGrasp",
     "SoftGraspConfig",
     "make_task",
+    "register_task",
     # worlds
     "ArmAction",
     "RigState",
@@ -37,4 +39,5 @@ __all__ = [
     "Scenes",
     "Task",
     "Truth",
+    "check_task",
 ]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.errors import UnknownName
+from dexprior.errors import BadInput, UnknownName
 from dexprior.geometry.rotations import quat_rotate, wrap_angle, yaw_of
 from dexprior.worlds.tasks.base import Truth
 from dexprior.worlds.tasks.worlds import MAX_TWIST, RigState, TaskWorlds
 
-__all__ = ["EXPERTS", "Expert", "expert_of", "run_expert"]
+__all__ = ["EXPERTS", "Expert", "expert_of", "register_expert", "run_expert"]
 
 Expert = Callable[[Truth, tuple[RigState, ...], float, "np.ndarray"], Float[np.ndarray, "n action"]]
 """(truth, robots, seconds since reset, memory) -> action; `memory` (n, 4) starts at zero and is the expert's own."""
@@ -30,6 +30,16 @@ def run_expert(worlds: TaskWorlds, expert: Expert) -> tuple[np.ndarray, Truth]:
         worlds.step(expert(truth, worlds.view.rigs, k * worlds.task.control_dt, memory))
         done |= worlds.task.success(worlds.truth())
     return done, worlds.truth()
+
+
+def register_expert(task: str, expert: Expert) -> None:
+    """Add an expert for a task.
+
+    Raises:
+        BadInput: the task has another one.
+    """
+    if EXPERTS.setdefault(task, expert) is not expert:
+        raise BadInput(f"task {task!r} has an expert already")
 
 
 def expert_of(task: str) -> Expert:

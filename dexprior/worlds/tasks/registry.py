@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from dexprior.config import validate
-from dexprior.errors import UnknownName
+from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.tasks.base import Task
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
 from dexprior.worlds.tasks.soft_grasp import SoftGrasp, SoftGraspConfig
 
-__all__ = ["TASKS", "make_task"]
+__all__ = ["TASKS", "make_task", "register_task"]
 
 TASKS: dict[str, tuple[type[Task], type]] = {
     "nut_bolt": (NutBolt, NutBoltConfig),
@@ -21,6 +21,20 @@ TASKS: dict[str, tuple[type[Task], type]] = {
     "soft_grasp": (SoftGrasp, SoftGraspConfig),
 }
 """Name -> the task and its configuration."""
+
+
+def register_task(kind: type[Task], settings: type) -> None:
+    """Add a task to the suite, under its class's `name`.
+
+    Args:
+        kind: makes a task from a configuration.
+        settings: the configuration's class.
+
+    Raises:
+        BadInput: another task has its name.
+    """
+    if TASKS.setdefault(kind.name, (kind, settings)) != (kind, settings):
+        raise BadInput(f"a task {kind.name!r} is registered already; choose another name")
 
 
 def make_task(name: str, **settings: Any) -> Task:

@@ -182,6 +182,10 @@ class TaskWorlds:
             )
         self._drives = [_Drive(self.model, rig, n) for rig in self.rigs]
         self.action_size = sum(d.arm_size(arm_action) + d.rig.end.action_size for d in self._drives)
+        # binds every output that the task reads: the first reading of one computes it anew, which changes the last bits
+        # of what follows, and must not happen within an episode
+        task.cloud(self.view, self.truth())
+        self.view.memory.clear()
 
     @property
     def parameter_fields(self) -> tuple[str, ...]:
