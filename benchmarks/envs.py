@@ -21,7 +21,7 @@ import numpy as np
 from dexprior.envs.tasks import TaskVectorEnv, make_vec_env
 from dexprior.worlds.tasks.experts import EXPERTS
 
-RIGID = ("pick_place", "peg", "nut_bolt")
+RIGID = ("pick_place", "peg", "nut_bolt", "cube_in_hand")
 
 
 def main(worlds: int = 256) -> None:
@@ -29,8 +29,7 @@ def main(worlds: int = 256) -> None:
     efficiencies = {}
     for task in RIGID:
         n = min(worlds, 16) if task == "nut_bolt" else worlds
-        env = _busy(task, n)
-        ours, bare = _against_bare(env)
+        ours, bare = _against_bare(*_busy(task, n))
         _print(f"{task}, {n} worlds, one thread", ours, "control steps/CPU-s", "bare mj_step", bare)
         efficiencies[task] = ours / bare
     _threads(worlds)
@@ -42,24 +41,23 @@ def main(worlds: int = 256) -> None:
             _print("efficiency, pick_place", best, "1", peer, value)
 
 
-def _busy(task: str, worlds: int, threads: int = 1) -> TaskVectorEnv:
-    """Worlds in the middle of the expert's work, where contacts are."""
+def _busy(task: str, worlds: int, threads: int = 1) -> tuple[TaskVectorEnv, np.ndarray]:
+    """Worlds in the middle of the expert's work, where contacts are, and its action there."""
     env = make_vec_env(task, num_envs=worlds, threads=threads, autoreset=False)
     env.reset(seed=0)
     memory = np.zeros((worlds, 4))
     for k in range(round(0.4 * env.task.horizon / env.task.control_dt)):
-        env.worlds.step(EXPERTS[task](env.worlds.truth(), env.worlds.view.rigs, k * env.task.control_dt, memory))
-    return env
+        action = EXPERTS[task](env.worlds.truth(), env.worlds.view.rigs, k * env.task.control_dt, memory)
+        env.worlds.step(action)
+    return env, action
 
 
-def _against_bare(env: TaskVectorEnv, rounds: int = 5, steps: int = 4) -> tuple[float, float]:
+def _against_bare(env: TaskVectorEnv, action: np.ndarray, rounds: int = 5, steps: int = 4) -> tuple[float, float]:
     """Control steps per CPU-second of the environment, and of `mj_step` from the same states under the same controls.
 
     Both sides start every round from the same states; medians over rounds.
     """
     n, substeps = env.num_envs, round(env.task.control_dt / env.worlds.model.opt.timestep)
-    action = np.zeros((n, env.worlds.action_size))
-    action[:, 6:] = -1.0
     some = range(0, n, max(n // 16, 1))
     rates = []
     for _ in range(rounds):
@@ -81,7 +79,7 @@ def _threads(worlds: int) -> None:
     """Wall-clock rates of one thread and of two."""
 
     def rate(threads: int) -> float:
-        env = _busy("pick_place", worlds, threads)
+        env, _ = _busy("pick_place", worlds, threads)
         action = np.zeros((worlds, env.worlds.action_size))
         return _wall(lambda: env.step(action), 20) * worlds
 
@@ -91,13 +89,13 @@ def _threads(worlds: int) -> None:
 
 def _simulation_speed(worlds: int) -> None:
     """Simulation steps of the thread, and how many times faster than real time the fruit in grasp is."""
-    env = _busy("nut_bolt", 8)
+    env, _ = _busy("nut_bolt", 8)
     substeps = round(env.task.control_dt / env.worlds.model.opt.timestep)
     action = np.zeros((8, env.worlds.action_size))
     action[:, 6] = -1.0
     rate = _cpu(lambda: env.worlds.step(action), 20) * 8 * substeps
     _print("nut on bolt, with the arm", rate, "simulation steps/CPU-s", "target", 1000.0)
-    env = _busy("soft_grasp", 8)
+    env, _ = _busy("soft_grasp", 8)
     action = np.zeros((8, env.worlds.action_size))
     rate = _cpu(lambda: env.step(action), 20) * 8 * env.task.control_dt
     _print("strawberry in grasp", rate, "simulated s/CPU-s", "target", 5.0)

@@ -9,6 +9,7 @@ ENVIRONMENTS = {
     "dexprior/Peg-v0": "peg",
     "dexprior/NutBolt-v0": "nut_bolt",
     "dexprior/SoftGrasp-v0": "soft_grasp",
+    "dexprior/CubeInHand-v0": "cube_in_hand",
 }
 """Name in the registry -> task."""
 

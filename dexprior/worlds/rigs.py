@@ -2,8 +2,8 @@
 
     rig = add_rig(spec, "arm7", "parallel", prefix="left/", position=(0, 0.3, 0))
 
-An arm is a spec with a chain of position-controlled joints that ends in the site `flange`, whose z axis points out of
-the arm. An end effector is a spec whose root body sits on the flange, with the sites `wrist` and `tcp`.
+An arm is a spec with a chain of position-controlled joints, or with none, that ends in the site `flange`, whose z axis
+points out of the arm. An end effector is a spec whose root body sits on the flange, with the sites `wrist` and `tcp`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ArmModel:
     joints: tuple[str, ...]
     """From the base outwards."""
     home: Float[np.ndarray, " joint"]
-    """A posture with the flange pointing down over the work area [rad, m]."""
+    """A posture with the flange pointing down over the work area, or up where it holds a palm [rad, m]."""
     limits: Float[np.ndarray, "joint 2"]
     """[rad, m]"""
     licence: str
@@ -251,6 +251,7 @@ def posture(arm: str, end: str, position: tuple[float, float, float], yaw: float
 
 _GANTRY = ("x", "y", "z", "yaw", "pitch", "roll")
 _GANTRY_RANGE = 1.0  # [m]
+_STAND = (0.45, 0.0, 0.10)  # [m] of the stand's flange
 
 
 def _build_gantry() -> mujoco.MjSpec:
@@ -279,6 +280,21 @@ def _build_gantry() -> mujoco.MjSpec:
     return spec
 
 
+def _build_stand() -> mujoco.MjSpec:
+    """A fixed post whose flange points up: what a hand has that holds its palm still."""
+    import mujoco
+
+    spec = mujoco.MjSpec()
+    spec.compiler.degree = False
+    body = spec.worldbody.add_body(name="stand")
+    body.add_geom(
+        name="stand", type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=[0.03, _STAND[2] / 2, 0],
+        pos=[_STAND[0], _STAND[1], _STAND[2] / 2], rgba=[0.55, 0.6, 0.68, 1], contype=0, conaffinity=0, group=2,
+    )  # fmt: skip
+    body.add_site(name="flange", pos=_STAND)
+    return spec
+
+
 register_arm(
     ArmModel(
         name="arm7",
@@ -297,6 +313,17 @@ register_arm(
         joints=_GANTRY,
         home=np.array([0.45, 0.0, 0.30, 0.0, 0.0, 0.0]),
         limits=np.array([[-_GANTRY_RANGE, _GANTRY_RANGE]] * 3 + [[-np.pi, np.pi]] * 3),
+        licence="Apache-2.0, part of dexprior",
+        source="built in",
+    )
+)
+register_arm(
+    ArmModel(
+        name="stand",
+        build=_build_stand,
+        joints=(),
+        home=np.zeros(0),
+        limits=np.zeros((0, 2)),
         licence="Apache-2.0, part of dexprior",
         source="built in",
     )

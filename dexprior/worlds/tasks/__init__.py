@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.checking import check_task
+from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
@@ -19,6 +20,8 @@ from dexprior.worlds.tasks.worlds import ArmAction, RigState, TaskWorlds, View
 __all__ = [
     # the suite
     "TASKS",
+    "CubeInHand",
+    "CubeInHandConfig",
     "NutBolt",
     "NutBoltConfig",
     "Peg",

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from dexprior.errors import BadInput, UnknownName
 from dexprior.geometry.rotations import quat_rotate, wrap_angle, yaw_of
+from dexprior.worlds.claw import PALM_TOP, TIP_RADIUS, claw_action, claw_joints
 from dexprior.worlds.tasks.base import Truth
 from dexprior.worlds.tasks.worlds import MAX_TWIST, RigState, TaskWorlds
 
@@ -141,6 +142,50 @@ def soft_grasp(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.nd
     return np.concatenate([np.clip(twist, -1.0, 1.0), np.clip(end, -1.0, 1.0)], axis=1)
 
 
+def cube_in_hand(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) -> np.ndarray:
+    """Grasp, twist, release, return: the four fingertips turn together about the palm's axis, the wrist stays.
+
+    `memory` holds: the phase (0 going open to where they close, 1 closing, 2 twisting, 3 opening), when it began, and
+    the commanded angle of the fingertips about the palm's axis [rad].
+    """
+    error = truth["error"]
+    phase, since, angle = memory[:, :3].T.copy()
+    if t == 0.0:
+        angle = _grip_angle(truth)
+    twisting = phase == 2
+    angle = np.where(twisting, np.clip(angle + 0.04 * np.clip(4.0 * error, -1.8, 1.8), -_REACH, _REACH), angle)
+    stuck = (np.abs(error) > 0.05) & (angle * np.sign(error) >= _REACH)  # at the end of the fingers' range
+    over = np.where(twisting, stuck, t - since > np.select([phase == 0, phase == 1], [0.28, 0.20], 0.16))
+    back = over & (phase == 3)
+    radius = np.select(
+        [phase == 0, phase == 3],
+        [_OPEN, _OPEN],
+        0.025 / np.cos(wrap_angle(truth["angle"] - angle, np.pi / 2)) + TIP_RADIUS - _SQUEEZE,
+    )
+    around = angle[:, None] + np.arange(4) * np.pi / 2
+    high = np.full_like(around, PALM_TOP + 0.024)
+    tips = np.stack([radius[:, None] * np.cos(around), radius[:, None] * np.sin(around), high], axis=-1)
+    memory[:, 0] = np.where(over, (phase + 1) % 4, phase)
+    memory[:, 1] = np.where(over, t, since)
+    memory[:, 2] = np.where(back, _grip_angle(truth), angle)
+    return claw_action(claw_joints(tips))
+
+
+def _grip_angle(truth: Truth) -> Float[np.ndarray, " n"]:
+    """Angle at which fingertips close on the cube's sides [rad], with the longest stroke ahead of them."""
+    way = np.sign(truth["error"])
+    sides = (wrap_angle(truth["angle"], np.pi / 2) * way)[:, None] + np.array([-np.pi / 2, 0.0, np.pi / 2])
+    grip = np.clip(sides - _OFF_CENTRE, -_REACH, None)
+    off = np.abs(grip - sides) > _OFF_CENTRE + 1e-9
+    return way * np.where(off | (grip > _REACH), np.inf, grip).min(axis=1)
+
+
+_REACH = 0.60  # [rad] how far the claw's fingertips turn about the palm's axis
+_OFF_CENTRE = 0.26  # [rad] how far from the middle of a side they may close: well inside the cone of friction
+_OPEN = 0.050  # [m] radius at which they pass a corner of the cube
+_SQUEEZE = 0.010  # [m] by which a fingertip's goal lies inside the cube
+
+
 def _level(quat: np.ndarray) -> Float[np.ndarray, "n 2"]:
     """Turn about x and y that brings a body's z axis upright [rad]."""
     axis = quat_rotate(quat, np.broadcast_to([0.0, 0.0, 1.0], (len(quat), 3)))
@@ -148,5 +193,11 @@ def _level(quat: np.ndarray) -> Float[np.ndarray, "n 2"]:
     return np.cross(axis, [0.0, 0.0, 1.0])[:, :2]
 
 
-EXPERTS: dict[str, Expert] = {"nut_bolt": nut_bolt, "peg": peg, "pick_place": pick_place, "soft_grasp": soft_grasp}
+EXPERTS: dict[str, Expert] = {
+    "cube_in_hand": cube_in_hand,
+    "nut_bolt": nut_bolt,
+    "peg": peg,
+    "pick_place": pick_place,
+    "soft_grasp": soft_grasp,
+}
 """By the task's name."""

@@ -7,6 +7,7 @@ from typing import Any
 from dexprior.config import validate
 from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.tasks.base import Task
+from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
@@ -15,6 +16,7 @@ from dexprior.worlds.tasks.soft_grasp import SoftGrasp, SoftGraspConfig
 __all__ = ["TASKS", "make_task", "register_task"]
 
 TASKS: dict[str, tuple[type[Task], type]] = {
+    "cube_in_hand": (CubeInHand, CubeInHandConfig),
     "nut_bolt": (NutBolt, NutBoltConfig),
     "peg": (Peg, PegConfig),
     "pick_place": (PickPlace, PickPlaceConfig),

@@ -128,6 +128,16 @@ class View:
             self.qpos[ids, self.qpos_address(f"robot/pad_{side}")] = half_width
             self.ctrl[ids, self.model.actuator(f"robot/pad_{side}").id] = 0.0
 
+    def hold(self, ids: np.ndarray) -> None:
+        """Let every position servo hold its joint where it is."""
+        import mujoco
+
+        m = self.model
+        servos = np.flatnonzero(
+            (m.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT) & (m.actuator_biastype == mujoco.mjtBias.mjBIAS_AFFINE)
+        )
+        self.ctrl[np.ix_(ids, servos)] = self.qpos[np.ix_(ids, m.jnt_qposadr[m.actuator_trnid[servos, 0]])]
+
     def velocity(self, joint: str) -> Float[np.ndarray, "n 6"]:
         """Of a body with a free joint: linear in world axes [m/s], angular in its own [rad/s]."""
         start = self.dof_address(joint)
@@ -297,10 +307,10 @@ class _Drive:
 
     def __init__(self, model: mujoco.MjModel, rig: Rig, n: int) -> None:
         self.rig = rig
-        self._arm = np.array([model.joint(name).qposadr[0] for name in rig.arm_joints])
-        self._arm_dof = np.array([model.joint(name).dofadr[0] for name in rig.arm_joints])
+        self._arm = np.array([model.joint(name).qposadr[0] for name in rig.arm_joints], dtype=int)
+        self._arm_dof = np.array([model.joint(name).dofadr[0] for name in rig.arm_joints], dtype=int)
         self._end = np.array([model.joint(name).qposadr[0] for name in rig.end_joints], dtype=int)
-        self._arm_ctrl = np.array([model.actuator(name).id for name in rig.arm_joints])
+        self._arm_ctrl = np.array([model.actuator(name).id for name in rig.arm_joints], dtype=int)
         self._end_ctrl = np.array([model.actuator(name).id for name in rig.end_actuators], dtype=int)
         self._wrench = np.concatenate(
             [model.sensor(rig.name(f"wrench_{kind}")).adr[0] + np.arange(3) for kind in ("force", "torque")]
@@ -311,7 +321,7 @@ class _Drive:
         self.offset = np.zeros((n, 6))
 
     def arm_size(self, kind: ArmAction) -> int:
-        return 6 if kind == "cartesian" else len(self._arm)
+        return 6 if kind == "cartesian" and len(self._arm) else len(self._arm)
 
     def reset(self, view: View, ids: np.ndarray) -> None:
         view.qpos[np.ix_(ids, self._arm)] = self.rig.home
@@ -330,7 +340,7 @@ class _Drive:
 
     def command(self, view: View, arm: np.ndarray, end: np.ndarray, kind: ArmAction, dt: float) -> None:
         q = view.qpos[:, self._arm]
-        if kind == "cartesian":
+        if kind == "cartesian" and len(self._arm):
             target = self.controller.step(q, arm * MAX_TWIST, dt)
         else:
             target = self.controller.step_joints(q, arm * MAX_JOINT_SPEED, dt)

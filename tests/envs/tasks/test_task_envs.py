@@ -12,7 +12,7 @@ from dexprior.envs.tasks import TaskEnv, TaskPanel, TaskVectorEnv, make_vec_env
 from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.tasks import TASKS, make_task
 
-QUICK = ("peg", "pick_place", "soft_grasp")
+QUICK = ("cube_in_hand", "peg", "pick_place", "soft_grasp")
 
 
 def test_every_task_is_registered():
