@@ -148,6 +148,14 @@ class ParameterFamily:
             mujoco.mj_setConst(target, mujoco.MjData(target))  # what MuJoCo derives from masses, e.g. dof_invweight0
         return left
 
+    def extended(self, *parameters: Parameter, name: str | None = None) -> ParameterFamily:
+        """This family and further parameters; the new columns come last.
+
+        Raises:
+            BadInput: a parameter that it has already.
+        """
+        return ParameterFamily(name or f"{self.name}+{len(parameters)}", (*self.parameters, *parameters))
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {"name": self.name, "parameters": [asdict(p) for p in self.parameters]}

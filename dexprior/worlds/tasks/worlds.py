@@ -18,6 +18,7 @@ from dexprior.worlds.measures import TOUCH_ON, slip_speed
 from dexprior.worlds.rigs import Rig
 from dexprior.worlds.tasks.base import Scenes, Task, Truth
 from dexprior.worlds.tasks.models import ParametersOfWorlds
+from dexprior.worlds.tasks.transmission import Transmission
 
 if TYPE_CHECKING:
     import mujoco
@@ -191,6 +192,8 @@ class TaskWorlds:
                 f"{self.model.opt.timestep} s"
             )
         self._drives = [_Drive(self.model, rig, n) for rig in self.rigs]
+        driven = [name for rig in self.rigs for name in (*rig.arm_joints, *rig.end_actuators)]
+        self._transmission = Transmission(self.model, driven, self.family, substeps=self._substeps)
         self.action_size = sum(d.arm_size(arm_action) + d.rig.end.action_size for d in self._drives)
         # binds every output that the task reads: the first reading of one computes it anew, which changes the last bits
         # of what follows, and must not happen within an episode
@@ -226,6 +229,8 @@ class TaskWorlds:
         self._batch.forward(ids)
         for drive in self._drives:
             drive.tare(self.view, ids)
+        if self._transmission.active:
+            self._transmission.reset(self.view, ids, parameters)
 
     def put(self, arm: Float[np.ndarray, "n joint"], end: Float[np.ndarray, "n end"]) -> None:
         """Move the first robot of every world to joint positions, at rest; its servos hold it there [rad, m].
@@ -259,7 +264,12 @@ class TaskWorlds:
             )
             start = stop
         self.task.act(self.view)
-        self._batch.step(nstep=self._substeps)
+        if not self._transmission.active:
+            self._batch.step(nstep=self._substeps)
+            return
+        for steps, controls in self._transmission.blocks(self.view):
+            self.view.ctrl[:] = controls
+            self._batch.step(nstep=steps)
 
     def state(self) -> tuple[RigState, ...]:
         """Every robot now."""
