@@ -13,8 +13,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dexprior.artifacts import write_json
-from dexprior.errors import BadInput
-from dexprior.families import ParameterFamily
+from dexprior.config import to_plain, validate
+from dexprior.errors import BadInput, ConfigError
+from dexprior.families import Event, EventFamily, Events, ParameterFamily
 from dexprior.worlds.tasks import Task
 
 __all__ = ["TaskPanel"]
@@ -34,13 +35,17 @@ class TaskPanel:
     parameters: Float[np.ndarray, "instance parameter"]
     """Values of the family, in the order of its names."""
     seeds: Int[np.ndarray, " instance"]
-    """Of each instance's sensor noise and events."""
+    """Of each instance's sensor noise."""
+    events: Events = ()
+    """What happens in each instance while it runs; nothing by default."""
 
     def __post_init__(self) -> None:
         sizes = {name: len(value) for name, value in self.scenes.items()} | {"parameters": len(self.parameters)}
         for name, size in sizes.items():
             if size != len(self.seeds):
                 raise BadInput(f"panel {self.name!r}: {len(self.seeds)} seeds but {size} rows of {name!r}")
+        if len(self.events) not in (0, len(self.seeds)):
+            raise BadInput(f"panel {self.name!r}: {len(self.seeds)} seeds but events of {len(self.events)} instances")
         if not len(self.seeds):
             raise BadInput(f"panel {self.name!r} holds no instance")
 
@@ -56,6 +61,7 @@ class TaskPanel:
         *,
         seed: int,
         family: ParameterFamily | None = None,
+        events: EventFamily | None = None,
         purpose: Purpose = "evaluation",
     ) -> TaskPanel:
         """Draw scenes and parameters.
@@ -69,6 +75,7 @@ class TaskPanel:
             n: how many; at least one.
             seed: of everything.
             family: of the parameters; the task's training family by default.
+            events: of what may happen while an instance runs; nothing by default.
             purpose: which of two streams of random numbers.
 
         Raises:
@@ -85,15 +92,18 @@ class TaskPanel:
             task.sample(np.random.default_rng([*lane, 0]), n),
             family.sample(np.random.default_rng([*lane, 1]), n),
             np.random.default_rng([*lane, 2]).integers(2**31, size=n),
+            () if events is None else events.sample(np.random.default_rng([*lane, 3]), n),
         )
 
     @property
     def hash(self) -> str:
-        """Twelve hex digits of the scenes and seeds: two worlds' panels with equal hashes pose the same tasks."""
+        """Twelve hex digits of the scenes, seeds and events: panels with equal hashes pose the same tasks."""
         digest = hashlib.sha256(self.task.encode())
         for name in sorted(self.scenes):
             digest.update(name.encode() + np.ascontiguousarray(self.scenes[name], dtype=np.float64).tobytes())
         digest.update(np.ascontiguousarray(self.seeds, dtype=np.int64).tobytes())
+        if self.events:
+            digest.update(json.dumps(to_plain(self.events), sort_keys=True).encode())
         return digest.hexdigest()[:12]
 
     def take(self, ids: Any) -> TaskPanel:
@@ -106,7 +116,8 @@ class TaskPanel:
         if len(ids) and not (ids.min() >= 0 and ids.max() < len(self)):
             raise BadInput(f"panel {self.name!r}: instances {ids.min()}..{ids.max()} of 0..{len(self) - 1}")
         scenes = {name: value[ids] for name, value in self.scenes.items()}
-        return TaskPanel(self.name, self.task, self.family, scenes, self.parameters[ids], self.seeds[ids])
+        events = tuple(self.events[i] for i in ids) if self.events else ()
+        return TaskPanel(self.name, self.task, self.family, scenes, self.parameters[ids], self.seeds[ids], events)
 
     def save(self, path: str | Path) -> Path:
         """Write as JSON."""
@@ -114,6 +125,7 @@ class TaskPanel:
         plain = {
             "name": self.name, "task": self.task, "family": self.family.to_json(), "scenes": scenes,
             "parameters": self.parameters.tolist(), "seeds": self.seeds.tolist(), "hash": self.hash,
+            **({"events": to_plain(self.events)} if self.events else {}),
         }  # fmt: skip
         return write_json(path, plain)
 
@@ -133,8 +145,9 @@ class TaskPanel:
                 {name: np.array(value, dtype=np.float64) for name, value in plain["scenes"].items()},
                 np.array(plain["parameters"], dtype=np.float64),
                 np.array(plain["seeds"], dtype=np.int64),
+                tuple(tuple(validate(Event, e, where="event") for e in row) for row in plain.get("events", [])),
             )
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
             raise BadInput(f"{path} is not a panel of a task: {error!r}") from None
         if plain.get("hash", panel.hash) != panel.hash:
             raise BadInput(f"{path}: stored hash {plain['hash']} but its instances hash to {panel.hash}")

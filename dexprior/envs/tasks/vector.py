@@ -13,7 +13,7 @@ from dexprior.envs.single import SingleEnv
 from dexprior.envs.tasks.panel import TaskPanel
 from dexprior.envs.tasks.pictures import Pictures
 from dexprior.errors import BadInput, UnknownName
-from dexprior.families import ParameterFamily
+from dexprior.families import DROPOUTS, EventFamily, ParameterFamily
 from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
 from dexprior.worlds.tasks import ArmAction, Task, TaskWorlds, Truth, make_task
 from dexprior.worlds.viewer import Viewer
@@ -35,6 +35,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         task: what is done.
         num_envs: worlds.
         family: of the parameters; the task's training family by default.
+        events: of what may happen while an episode runs, without a panel (which has its own); nothing by default.
         panel: of instances; without one, each reset draws new ones.
         reward: the weighted terms, or the verdict.
         arm_action: twists or joint speeds.
@@ -53,6 +54,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         num_envs: int,
         *,
         family: ParameterFamily | None = None,
+        events: EventFamily | None = None,
         panel: TaskPanel | None = None,
         reward: Reward = "dense",
         arm_action: ArmAction = "cartesian",
@@ -79,6 +81,8 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         self._seeds = np.zeros(num_envs, dtype=np.int64)
         self._noise = np.zeros((num_envs, 2))
         self._next = 0
+        self._happens = events
+        self._fresh: dict[str, np.ndarray] = {}
         self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.worlds.action_size,), np.float32)
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
         shown, _ = self._read()  # of worlds that were never reset: only the shapes count
@@ -124,6 +128,8 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         restarting = self._over & (self.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP)
         restart = np.flatnonzero(restarting)
         self.worlds.step(actions)
+        if len(self.worlds.changed):
+            self._set_noise(self.worlds.changed)
         self._steps += 1
         if len(restart):
             self._begin(restart, self._instances(len(restart)))
@@ -161,15 +167,21 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
 
     def _draw(self, rng: np.random.Generator, n: int) -> TaskPanel:
         scenes, parameters = self.task.sample(rng, n), self.family.sample(rng, n)
-        return TaskPanel("drawn", self.task.name, self.family, scenes, parameters, rng.integers(2**31, size=n))
+        seeds = rng.integers(2**31, size=n)
+        events = () if self._happens is None else self._happens.sample(rng, n)
+        return TaskPanel("drawn", self.task.name, self.family, scenes, parameters, seeds, events)
 
     def _begin(self, ids: np.ndarray, panel: TaskPanel) -> None:
         rows = [self.family.as_dict(row) for row in panel.parameters]
-        self.worlds.reset(ids, panel.scenes, rows)
+        self.worlds.reset(ids, panel.scenes, rows, panel.events)
         self._pictures.refresh(ids.tolist())
         self._seeds[ids] = panel.seeds
-        self._noise[ids] = [[row.get(name, 0.0) for name in ("wrench_noise", "cloud_noise")] for row in rows]
+        self._set_noise(ids)
         self._steps[ids], self._over[ids] = 0, False
+
+    def _set_noise(self, ids: np.ndarray) -> None:
+        rows = (self.worlds.view.parameters[i] for i in ids)
+        self._noise[ids] = [[row.get(name, 0.0) for name in ("wrench_noise", "cloud_noise")] for row in rows]
 
     def _read(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         truth: Truth = self.worlds.truth()
@@ -192,6 +204,15 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
             "proprio": np.concatenate(proprio, axis=1), "wrench": wrench, "touch": touch, "cloud": cloud,
             "time": (self._steps * self.task.control_dt)[:, None],
         }  # fmt: skip
+        for stream in DROPOUTS:
+            stale = self.worlds.stale(stream)
+            if stale is not None:
+                old = stale & (self._steps > 0) & (stream in self._fresh)
+                if old.any():
+                    shown[stream] = np.where(
+                        old.reshape(-1, *[1] * (shown[stream].ndim - 1)), self._fresh[stream], shown[stream]
+                    )
+                self._fresh[stream] = shown[stream]
         if self.tracker:
             shown["object"] = truth["object"]
         info = {

@@ -57,9 +57,15 @@ class Transmission:
     def reset(self, view: View, ids: np.ndarray, values: Sequence[Mapping[str, float]]) -> None:
         """Start from the present controls, as if they had been commanded for long, with the teeth in mid-band."""
         now = view.ctrl[np.ix_(ids, self._columns)]
-        queue, played, late, band = self._memory(view)
+        queue, played, *_ = self._memory(view)
         queue[ids], played[ids] = now[:, None], now
-        late[ids] = [round(row.get(ACTUATOR_DELAY, 0.0) / self._timestep) for row in values]
+        self.set(view, ids, values)
+
+    def set(self, view: View, ids: np.ndarray, values: Sequence[Mapping[str, float]]) -> None:
+        """Give some worlds other values, at most the longest delay of the family."""
+        *_, late, band = self._memory(view)
+        longest = (self._length - 1) * self._substeps
+        late[ids] = [min(round(row.get(ACTUATOR_DELAY, 0.0) / self._timestep), longest) for row in values]
         band[ids] = [row.get(BACKLASH, 0.0) for row in values]
 
     def blocks(self, view: View) -> list[tuple[int, Float[np.ndarray, "n actuator"]]]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput, UnknownName
-from dexprior.families import ParameterFamily
+from dexprior.families import Event, ParameterFamily
 from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.worlds.controller import CartesianVelocityController
 from dexprior.worlds.kinematics import ChainKinematics
@@ -18,6 +18,7 @@ from dexprior.worlds.measures import TOUCH_ON, slip_speed
 from dexprior.worlds.rigs import Rig
 from dexprior.worlds.tasks.base import Scenes, Task, Truth
 from dexprior.worlds.tasks.models import ParametersOfWorlds
+from dexprior.worlds.tasks.timeline import Timeline
 from dexprior.worlds.tasks.transmission import Transmission
 
 if TYPE_CHECKING:
@@ -99,6 +100,10 @@ class View:
             self._bound[name] = self._batch.bind(name)
             self._batch.forward()  # outputs are filled by the next call
         return self._bound[name]
+
+    def state_field(self, name: str) -> np.ndarray:
+        """A live array (n, ...) over a field of the state, e.g. `xfrc_applied`; it can be written to."""
+        return self._batch.bind(name)
 
     def qpos_address(self, joint: str) -> int:
         """First column of a joint in `qpos`."""
@@ -191,9 +196,12 @@ class TaskWorlds:
                 f"task {task.name!r}: its control period {task.control_dt} s is no multiple of its timestep "
                 f"{self.model.opt.timestep} s"
             )
+        self.changed = np.zeros(0, dtype=int)
+        """Worlds whose parameters an event changed at the last step."""
         self._drives = [_Drive(self.model, rig, n) for rig in self.rigs]
         driven = [name for rig in self.rigs for name in (*rig.arm_joints, *rig.end_actuators)]
         self._transmission = Transmission(self.model, driven, self.family, substeps=self._substeps)
+        self._timeline = Timeline(self.model, self.family, self._parameters, self.view, control_dt=task.control_dt)
         self.action_size = sum(d.arm_size(arm_action) + d.rig.end.action_size for d in self._drives)
         # binds every output that the task reads: the first reading of one computes it anew, which changes the last bits
         # of what follows, and must not happen within an episode
@@ -205,17 +213,25 @@ class TaskWorlds:
         """Fields of the model that the family gives each world its own values of."""
         return self._parameters.fields
 
-    def reset(self, ids: np.ndarray, scenes: Scenes, parameters: Sequence[Mapping[str, float]]) -> None:
+    def reset(
+        self,
+        ids: np.ndarray,
+        scenes: Scenes,
+        parameters: Sequence[Mapping[str, float]],
+        events: Sequence[Sequence[Event]] = (),
+    ) -> None:
         """Start some worlds afresh.
 
         Args:
             ids: which worlds.
             scenes: one instance each, as `Task.sample` gives them.
             parameters: one set of the family's values each; `world/-/` values are left to the environment.
+            events: what happens in each of them; nothing by default.
         """
         import mujoco
 
         ids = np.asarray(ids)
+        self._timeline.check(events, len(ids))
         for i, values in zip(ids, parameters):
             self._parameters.write(int(i), values)
             self.view.parameters[int(i)] = values
@@ -231,6 +247,7 @@ class TaskWorlds:
             drive.tare(self.view, ids)
         if self._transmission.active:
             self._transmission.reset(self.view, ids, parameters)
+        self._timeline.reset(ids, parameters, events)
 
     def put(self, arm: Float[np.ndarray, "n joint"], end: Float[np.ndarray, "n end"]) -> None:
         """Move the first robot of every world to joint positions, at rest; its servos hold it there [rad, m].
@@ -263,6 +280,7 @@ class TaskWorlds:
                 self.view, action[:, start:middle], action[:, middle:stop], self.arm_action, self.task.control_dt
             )
             start = stop
+        self._let_happen()
         self.task.act(self.view)
         if not self._transmission.active:
             self._batch.step(nstep=self._substeps)
@@ -288,8 +306,15 @@ class TaskWorlds:
             parts |= {f"{k}/target": drive.controller.target.copy(), f"{k}/tare": drive.offset.copy()}
         return parts | {f"memory/{name}": value.copy() for name, value in self.view.memory.items()}
 
-    def restore(self, snapshot: Mapping[str, np.ndarray], parameters: Sequence[Mapping[str, float]]) -> None:
-        """Inverse of `snapshot`, for worlds of the same parameters; sensors are computed anew."""
+    def restore(
+        self,
+        snapshot: Mapping[str, np.ndarray],
+        parameters: Sequence[Mapping[str, float]],
+        events: Sequence[Sequence[Event]] = (),
+    ) -> None:
+        """Inverse of `snapshot`, for worlds that began with these parameters and events; sensors are computed anew."""
+        self._timeline.check(events, self.n)
+        self._timeline.reset(np.arange(self.n), parameters, events)
         for i, values in enumerate(parameters):
             self._parameters.write(i, values)
             self.view.parameters[i] = values
@@ -300,7 +325,18 @@ class TaskWorlds:
         for key, value in snapshot.items():
             if key.startswith("memory/"):
                 self.view.remember(key.removeprefix("memory/"), value)[:] = value
+        self._let_happen()
         self._batch.forward()
+
+    def _let_happen(self) -> None:
+        """Events of the control period that begins now."""
+        self.changed = self._timeline.apply()
+        if len(self.changed) and self._transmission.active:
+            self._transmission.set(self.view, self.changed, [self.view.parameters[i] for i in self.changed])
+
+    def stale(self, stream: str) -> Bool[np.ndarray, " n"] | None:
+        """Worlds in which a sensor stream has dropped out; None where that never happens."""
+        return self._timeline.dropped(stream)
 
     def data(self, world: int) -> tuple[mujoco.MjModel, mujoco.MjData]:
         """A copy of one world, for rendering or for MuJoCo's own functions."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import gymnasium
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from dexprior.envs.registration import ENVIRONMENTS, register
 from dexprior.envs.tasks import TaskEnv, TaskPanel, TaskVectorEnv, make_vec_env
 from dexprior.errors import BadInput, UnknownName
+from dexprior.families import EventFamily, EventPrior
 from dexprior.worlds.tasks import TASKS, make_task
 
 QUICK = ("cube_in_hand", "peg", "pick_place", "soft_grasp")
@@ -126,6 +129,34 @@ def test_a_panel_fixes_the_instances(tmp_path):
     np.testing.assert_array_equal(holes, panel.scenes["hole"][[4, 1]])
     env.reset()
     np.testing.assert_array_equal(env.worlds.view.field("mocap_pos")[:, 0], panel.scenes["hole"][[0, 1]])
+
+
+def test_a_sensor_that_drops_out_keeps_its_last_reading(tmp_path):
+    task = make_task("pick_place")
+    drop = EventPrior(kind="dropout", target="wrench", time=(0.1, 0.1), duration=(0.12, 0.12))
+    noise = EventPrior(kind="set", target="wrench_noise", time=(0.2, 0.2), low=(0.0,), high=(0.0,))
+    panel = TaskPanel.sample("dropouts", task, 2, seed=0, events=EventFamily("e", (drop, noise)))
+    assert panel.hash != TaskPanel.sample("plain", task, 2, seed=0).hash
+    again = TaskPanel.load(panel.save(tmp_path / "panel.json"))
+    assert again.events == panel.events
+    assert again.take([1]).events == panel.events[1:]
+    env = TaskVectorEnv(task, 2, panel=again, threads=1)
+    readings = [env.reset(options={"instances": [0, 1]})[0]["wrench"]]
+    exact = []
+    for _ in range(8):
+        readings.append(env.step(np.zeros((2, 7)))[0]["wrench"])
+        exact.append(env.worlds.view.rigs[0].wrench)
+    same = [bool((a == b).all()) for a, b in itertools.pairwise(readings)]
+    assert same == [False, False, True, True, True, False, False, False]
+    quiet = [bool(np.allclose(a, b, atol=1e-5)) for a, b in zip(readings[1:], exact)]
+    assert quiet[5:] == [True, True, True]
+    assert not any(quiet[:5])
+    drawn = TaskVectorEnv(task, 2, events=EventFamily("e", (drop,)), threads=1)
+    drawn.reset(seed=0)
+    assert drawn.worlds.stale("wrench").tolist() == [False, False]
+    assert drawn.worlds.stale("touch") is None
+    with pytest.raises(BadInput, match="events of 1 instances"):
+        TaskPanel("p", panel.task, panel.family, panel.scenes, panel.parameters, panel.seeds, panel.events[:1])
 
 
 def test_bad_panels_and_options_are_refused(tmp_path):
