@@ -4,21 +4,43 @@ from dexprior.families.actuation import ACTUATOR_DELAY, BACKLASH, actuation
 from dexprior.families.events import DROPOUTS, Event, EventFamily, EventPrior, Events, gap_of_event
 from dexprior.families.family import Parameter, ParameterFamily, fixed_outside
 from dexprior.families.gaps import GAPS, Gap, gap_of
+from dexprior.families.phenomena import (
+    PHENOMENA,
+    Anisotropy,
+    Dissipation,
+    Hysteresis,
+    Phenomena,
+    Stribeck,
+    TendonCompliance,
+    ToeStiffness,
+)
 
 __all__ = [
+    # families
+    "Parameter",
+    "ParameterFamily",
+    "fixed_outside",
     "ACTUATOR_DELAY",
     "BACKLASH",
+    "actuation",
+    # events
     "DROPOUTS",
-    "GAPS",
     "Event",
     "EventFamily",
     "EventPrior",
     "Events",
-    "Gap",
-    "Parameter",
-    "ParameterFamily",
-    "actuation",
-    "fixed_outside",
-    "gap_of",
     "gap_of_event",
+    # contact phenomena
+    "PHENOMENA",
+    "Anisotropy",
+    "Dissipation",
+    "Hysteresis",
+    "Phenomena",
+    "Stribeck",
+    "TendonCompliance",
+    "ToeStiffness",
+    # gaps
+    "GAPS",
+    "Gap",
+    "gap_of",
 ]

@@ -17,7 +17,7 @@ Gap = Literal["contact", "visual", "sensor", "object", "environment", "human"]
 GAPS: dict[str, str] = {
     "contact": "what happens where things touch: friction, stiffness, dissipation, hysteresis",
     "visual": "what a camera sees: textures, light, background, blur, lens",
-    "sensor": "what the robot's own sensors and servos do: noise, dropouts, delays, backlash, compliance",
+    "sensor": "what the robot's own sensors and servos do: noise, dropouts, delays, backlash",
     "object": "what is manipulated: mass and where it lies, friction of its own, ripeness, cloth",
     "environment": "what else is there and acts: clutter, occlusion, cables, reflections, pushes",
     "human": "what a person does: reaches oddly, hesitates, regrips",

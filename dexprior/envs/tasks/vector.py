@@ -13,7 +13,7 @@ from dexprior.envs.single import SingleEnv
 from dexprior.envs.tasks.panel import TaskPanel
 from dexprior.envs.tasks.pictures import Pictures
 from dexprior.errors import BadInput, UnknownName
-from dexprior.families import DROPOUTS, EventFamily, ParameterFamily
+from dexprior.families import DROPOUTS, EventFamily, ParameterFamily, Phenomena
 from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
 from dexprior.worlds.tasks import ArmAction, Task, TaskWorlds, Truth, make_task
 from dexprior.worlds.viewer import Viewer
@@ -36,6 +36,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         num_envs: worlds.
         family: of the parameters; the task's training family by default.
         events: of what may happen while an episode runs, without a panel (which has its own); nothing by default.
+        phenomena: of contact, that the engine leaves out; none by default.
         panel: of instances; without one, each reset draws new ones.
         reward: the weighted terms, or the verdict.
         arm_action: twists or joint speeds.
@@ -55,6 +56,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         *,
         family: ParameterFamily | None = None,
         events: EventFamily | None = None,
+        phenomena: Phenomena | None = None,
         panel: TaskPanel | None = None,
         reward: Reward = "dense",
         arm_action: ArmAction = "cartesian",
@@ -68,7 +70,9 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
             raise UnknownName("reward", reward, get_args(Reward))
         self.task, self.num_envs, self.reward, self.tracker, self.panel = task, num_envs, reward, tracker, panel
         self.family = panel.family if panel is not None else (task.family if family is None else family)
-        self.worlds = TaskWorlds(task, num_envs, arm_action=arm_action, family=self.family, threads=threads)
+        self.worlds = TaskWorlds(
+            task, num_envs, arm_action=arm_action, family=self.family, phenomena=phenomena, threads=threads
+        )
         self._pictures = Pictures(self.worlds)
         self.metadata = {
             "autoreset_mode": AutoresetMode.NEXT_STEP if autoreset else AutoresetMode.DISABLED,

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput, UnknownName
-from dexprior.families import Event, ParameterFamily
+from dexprior.families import Event, ParameterFamily, Phenomena
 from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.worlds.controller import CartesianVelocityController
 from dexprior.worlds.kinematics import ChainKinematics
@@ -18,6 +18,7 @@ from dexprior.worlds.measures import TOUCH_ON, slip_speed
 from dexprior.worlds.rigs import Rig
 from dexprior.worlds.tasks.base import Scenes, Task, Truth
 from dexprior.worlds.tasks.models import ParametersOfWorlds
+from dexprior.worlds.tasks.phenomena import PhenomenaOfWorlds, govern
 from dexprior.worlds.tasks.timeline import Timeline
 from dexprior.worlds.tasks.transmission import Transmission
 
@@ -163,6 +164,7 @@ class TaskWorlds:
         n: worlds.
         arm_action: what the arm's part of an action means.
         family: which parameters the values given to `reset` stand for; the task's training family by default.
+        phenomena: of contact, that the engine leaves out; none by default.
         threads: of MuJoCo's pool; 0 takes all cores. Results do not depend on it.
 
     Raises:
@@ -176,6 +178,7 @@ class TaskWorlds:
         *,
         arm_action: ArmAction = "cartesian",
         family: ParameterFamily | None = None,
+        phenomena: Phenomena | None = None,
         threads: int = 0,
     ) -> None:
         import mujoco.batch
@@ -186,10 +189,14 @@ class TaskWorlds:
         self.family = task.family if family is None else family
         layout = task.layout()
         self.rigs = layout.rigs
+        governed = None if phenomena is None or not phenomena.active else govern(layout.spec, phenomena)
         self.model = layout.spec.compile()
         self._batch = task.engine(mujoco.batch.Batch(self.model, n, threads))
         self._parameters = ParametersOfWorlds(self._batch, self.model, self.family, task.configure)
         self.view = View(self._batch, self.model, self.rigs)
+        self._phenomena: PhenomenaOfWorlds | None = None
+        if phenomena is not None and governed is not None:
+            self._phenomena = PhenomenaOfWorlds(phenomena, governed, self.view, self._parameters.fields)
         self._substeps = round(task.control_dt / self.model.opt.timestep)
         if not np.isclose(self._substeps * self.model.opt.timestep, task.control_dt):
             raise BadInput(
@@ -239,8 +246,12 @@ class TaskWorlds:
         for drive in self._drives:
             drive.reset(self.view, ids)
         self.task.place(self.view, ids, scenes)
+        if self._phenomena is not None:
+            self._batch.forward(ids)
+            self._phenomena.rebase(ids)
+            self._phenomena.reset(ids)
         if self.task.settle > 0:
-            self._batch.step(ids, nstep=round(self.task.settle / self.model.opt.timestep))
+            self._advance(ids, round(self.task.settle / self.model.opt.timestep))
             self.view.time[ids] = 0.0
         self._batch.forward(ids)
         for drive in self._drives:
@@ -282,12 +293,13 @@ class TaskWorlds:
             start = stop
         self._let_happen()
         self.task.act(self.view)
+        everywhere = np.arange(self.n)
         if not self._transmission.active:
-            self._batch.step(nstep=self._substeps)
+            self._advance(everywhere, self._substeps)
             return
         for steps, controls in self._transmission.blocks(self.view):
             self.view.ctrl[:] = controls
-            self._batch.step(nstep=steps)
+            self._advance(everywhere, steps)
 
     def state(self) -> tuple[RigState, ...]:
         """Every robot now."""
@@ -325,12 +337,28 @@ class TaskWorlds:
         for key, value in snapshot.items():
             if key.startswith("memory/"):
                 self.view.remember(key.removeprefix("memory/"), value)[:] = value
+        if self._phenomena is not None:
+            self._phenomena.rebase(np.arange(self.n))
         self._let_happen()
         self._batch.forward()
+
+    def _advance(self, ids: np.ndarray, steps: int) -> None:
+        """Simulation steps of some worlds under the controls that they have."""
+        if self._phenomena is None:
+            self._batch.step(None if len(ids) == self.n else ids, nstep=steps)
+            return
+        commanded = self.view.ctrl[ids].copy()
+        for few in self._phenomena.blocks(steps):
+            self._phenomena.write(ids, commanded, few)
+            self._batch.step(ids, nstep=few)
+            self._phenomena.read(ids)
+        self.view.ctrl[ids] = commanded
 
     def _let_happen(self) -> None:
         """Events of the control period that begins now."""
         self.changed = self._timeline.apply()
+        if len(self.changed) and self._phenomena is not None:
+            self._phenomena.rebase(self.changed)
         if len(self.changed) and self._transmission.active:
             self._transmission.set(self.view, self.changed, [self.view.parameters[i] for i in self.changed])
 
