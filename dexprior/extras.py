@@ -8,7 +8,7 @@ from types import ModuleType
 
 from dexprior.errors import MissingExtra, UnknownName
 
-__all__ = ["OPTIONAL", "available", "require"]
+__all__ = ["OPTIONAL", "available", "open3d", "require"]
 
 OPTIONAL: dict[str, tuple[str, str]] = {
     "smplx": ("mano", "MANO layers (research-only licence)"),
@@ -43,6 +43,20 @@ def require(module: str, *, purpose: str | None = None) -> ModuleType:
             f"Install it with: pip install 'dexprior[{extra}]'"
         )
     return importlib.import_module(module)
+
+
+def open3d() -> ModuleType:
+    """Import Open3D, which is installed always, but needs libraries of the system that small images lack.
+
+    Raises:
+        MissingExtra: it cannot be loaded; the message names the library and what brings it.
+    """
+    try:
+        return importlib.import_module("open3d")
+    except ImportError as error:
+        raise MissingExtra(
+            f"Open3D cannot be loaded: {error}. On Debian and Ubuntu: apt-get install libusb-1.0-0 libgl1 libgomp1"
+        ) from None
 
 
 def _check(module: str) -> None:

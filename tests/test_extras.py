@@ -64,3 +64,12 @@ def test_every_extra_is_declared():
         packages = [line.replace("-", "_") for line in declared[extra]]
         name = module.replace(".", "_")  # mujoco.mjx comes as mujoco-mjx
         assert any(line.startswith(name) for line in packages), (module, extra)
+
+
+def test_a_missing_library_of_open3d_is_named(monkeypatch):
+    def fail(name):
+        raise ImportError("libusb-1.0.so.0: cannot open shared object file")
+
+    monkeypatch.setattr("importlib.import_module", fail)
+    with pytest.raises(MissingExtra, match=r"libusb-1\.0\.so\.0.*apt-get install libusb-1\.0-0"):
+        extras.open3d()

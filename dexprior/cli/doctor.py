@@ -12,6 +12,7 @@ import sys
 
 from dexprior import extras
 from dexprior.artifacts import package_versions
+from dexprior.errors import MissingExtra
 
 _NEEDED = ("numpy", "torch", "mujoco", "diffusers", "accelerate", "hydra-core", "gymnasium", "mink", "av")
 
@@ -28,7 +29,7 @@ def run(config: None, words: list[str]) -> int:
             problems.append(f"{name} is missing: pip install dexprior")
     if package_versions().get("mujoco") == "4.0.0":
         problems.append("mujoco 4.0.0 has broken sparse constraint Jacobians: pip install 'mujoco<4' in a fresh venv")
-    problems += _graphics()
+    problems += [*_graphics(), *_open3d()]
     _accelerator()
     print("optional packages")
     for module, (extra, purpose) in extras.OPTIONAL.items():
@@ -49,6 +50,14 @@ def _graphics() -> list[str]:
     wrong = check_graphics()
     print(f"rendering  {'works' if wrong is None else 'does not work'} (MUJOCO_GL={os.environ.get('MUJOCO_GL', '')})")
     return [] if wrong is None else [wrong]
+
+
+def _open3d() -> list[str]:
+    try:
+        extras.open3d()
+    except MissingExtra as error:
+        return [str(error)]
+    return []
 
 
 def _accelerator() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
+from dexprior import extras
 from dexprior.errors import BadInput
 
 __all__ = ["Solid", "read_solid", "regular_contour", "solid_of_primitive", "solid_of_prism", "surface_cloud"]
@@ -42,7 +43,7 @@ def read_solid(path: str | Path, *, scale: float = 1.0, hull: bool = False) -> S
     Raises:
         BadInput: no such file, another format, no triangles, an open surface, no volume, not convex.
     """
-    import open3d as o3d
+    o3d = extras.open3d()
 
     path = Path(path)
     if not path.is_file():

@@ -24,7 +24,7 @@ from dexprior.worlds.tasks.strategies import Rollout
 
 __all__ = ["OBJECTS", "episode_of"]
 
-OBJECTS = {"peg": "peg", "pick_place": "block", "soft_grasp": "fruit"}
+OBJECTS = {"nut_bolt": "nut", "peg": "peg", "pick_place": "block", "soft_grasp": "fruit"}
 """Task -> what is manipulated. The name says nothing of size or shape."""
 
 

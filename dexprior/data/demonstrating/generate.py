@@ -29,6 +29,11 @@ from dexprior.worlds.tasks.strategies import RefineConfig, demonstrate, strategi
 __all__ = ["OBJECT_VARIANTS", "TaskDemonstrationConfig", "demonstration_tasks", "generate_demonstrations"]
 
 OBJECT_VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "nut_bolt": tuple(
+        {"thread": {"across_flats": width, "nut_height": height}, "start": "started"}
+        for width in (0.034, 0.038, 0.042)
+        for height in (0.010, 0.012)
+    ),
     "peg": tuple(
         {"half_width": width, "half_length": length, "start": "standing"}
         for width in (0.008, 0.010, 0.012)
@@ -39,7 +44,7 @@ OBJECT_VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 """Task -> settings of its objects; each is as likely."""
 _BATCH = 16  # demonstrations simulated together; part of what decides the episodes
-_HAND = {"peg": "end_effector", "pick_place": "end_effector", "soft_grasp": "hand"}
+_HAND = {"nut_bolt": "end_effector", "peg": "end_effector", "pick_place": "end_effector", "soft_grasp": "hand"}
 
 
 @config

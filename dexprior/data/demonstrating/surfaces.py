@@ -7,10 +7,12 @@ import functools
 import numpy as np
 from jaxtyping import Float
 
+from dexprior import extras
 from dexprior.data.clouds import place
 from dexprior.errors import UnknownName
-from dexprior.worlds.tasks import Peg, PickPlace, SoftGrasp, Task
+from dexprior.worlds.tasks import NutBolt, Peg, PickPlace, SoftGrasp, Task
 from dexprior.worlds.tasks.peg import WALL
+from dexprior.worlds.threads import bolt_mesh, nut_mesh
 
 __all__ = ["local_cloud", "task_cloud"]
 
@@ -23,7 +25,7 @@ def task_cloud(
     """Points and normals of what the task manipulates, then of what it is put into, in the base frame.
 
     Args:
-        task: with or without something fixed: the peg's block takes 3 of 8 points.
+        task: with or without something fixed: the peg's block and the bolt take 3 of 8 points.
         pose: of the object.
         fixed: poses of the scene's fixed bodies, in the model's order.
         points: in all.
@@ -31,7 +33,7 @@ def task_cloud(
     Raises:
         UnknownName: a task whose surfaces are not known here.
     """
-    if not isinstance(task, Peg):
+    if not isinstance(task, NutBolt | Peg):
         return place(local_cloud(task, points), np.asarray(pose))
     few = 3 * points // 8
     parts = (local_cloud(task, points - few), pose), (local_cloud(task, few, fixed=True), fixed[0])
@@ -41,7 +43,7 @@ def task_cloud(
 @functools.lru_cache(maxsize=64)
 def local_cloud(task: Task, points: int, *, fixed: bool = False) -> Float[np.ndarray, "point 6"]:
     """One part in its own frame: farthest-point sampling of a dense uniform sample; always the same points."""
-    import open3d as o3d
+    o3d = extras.open3d()
 
     corners, faces = (np.asarray(part) for part in _mesh(task, fixed))
     rng = np.random.default_rng(0)
@@ -62,8 +64,10 @@ def local_cloud(task: Task, points: int, *, fixed: bool = False) -> Float[np.nda
 
 def _mesh(task: Task, fixed: bool) -> tuple[np.ndarray, np.ndarray]:
     """Vertices and outward-facing triangles."""
-    import open3d as o3d
+    o3d = extras.open3d()
 
+    if isinstance(task, NutBolt):
+        return (bolt_mesh if fixed else nut_mesh)(task.config.thread)
     if isinstance(task, Peg):
         return _block(task) if fixed else _box(task.config.half_width, task.config.half_width, task.config.half_length)
     if isinstance(task, PickPlace):
@@ -71,11 +75,11 @@ def _mesh(task: Task, fixed: bool) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(task, SoftGrasp):
         ball = o3d.geometry.TriangleMesh.create_sphere(radius=1.0, resolution=24)
         return np.asarray(ball.vertices) * np.asarray(task.fruit.size) / 2, np.asarray(ball.triangles)
-    raise UnknownName("task with known surfaces", task.name, ("peg", "pick_place", "soft_grasp"))
+    raise UnknownName("task with known surfaces", task.name, ("nut_bolt", "peg", "pick_place", "soft_grasp"))
 
 
 def _box(x: float, y: float, z: float) -> tuple[np.ndarray, np.ndarray]:
-    import open3d as o3d
+    o3d = extras.open3d()
 
     box = o3d.geometry.TriangleMesh.create_box(2 * x, 2 * y, 2 * z)
     return np.asarray(box.vertices) - [x, y, z], np.asarray(box.triangles)

@@ -7,6 +7,7 @@ import re
 import numpy as np
 from jaxtyping import Bool, Float
 
+from dexprior import extras
 from dexprior.data.contacts import contact_schedule
 from dexprior.data.importers.base import Imported, ImportSettings, Mesh, View
 from dexprior.errors import BadInput
@@ -108,7 +109,7 @@ def mesh_cloud(mesh: Mesh, points: int, *, seed: int = 0) -> Float[np.ndarray, "
     Raises:
         BadInput: no mesh, no triangle, or a size that no hand-held object has.
     """
-    import open3d as o3d
+    o3d = extras.open3d()
 
     if not mesh.path.is_file():
         raise BadInput(f"{mesh.path}: no such file")

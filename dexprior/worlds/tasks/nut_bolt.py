@@ -1,18 +1,21 @@
 """A threaded nut on a bolt: aligned over it, brought into contact, and turned until the threads hold.
 
 The threads are helical meshes that collide by their signed distance (MuJoCo's octree), so that turning and advance are
-contact, not a screw joint. The nut starts in the gripper, off the bolt's axis and tilted.
+contact, not a screw joint. The nut starts in the gripper, off the bolt's axis and tilted; or, for hands, on the bolt
+with its thread just caught.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+import dexprior.worlds.human_rig  # noqa: F401  # registers the human hand
 from dexprior.config import Ge, Gt, config
+from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import quat_from_axis_angle, quat_from_yaw, quat_multiply, quat_rotate
 from dexprior.worlds.measures import tolerance
@@ -36,6 +39,10 @@ class NutBoltConfig:
 
     arm: str = "arm7"
     """Name of the arm."""
+    end_effector: str = "parallel"
+    """Name of the gripper or hand."""
+    start: Literal["held", "started"] = "held"
+    """Where the nut is: between the pads of the parallel gripper, or on the bolt with its thread just caught."""
     thread: ThreadConfig = ThreadConfig()
     """Of nut and bolt."""
     mass: Annotated[float, Gt(0)] = 0.05
@@ -50,8 +57,22 @@ class NutBoltConfig:
     """By which the gripper is turned at the start, so that the last joint has most of a turn ahead [rad]."""
     octree_depth: Annotated[int, Ge(4)] = 6
     """Of the signed distance fields; each level costs four times the compile time."""
+    caught: Annotated[float, Ge(0)] = 0.1
+    """Most turns that a started nut is engaged by."""
     timestep: Annotated[float, Gt(0)] = 0.001
     """Simulation step [s]; threads need one this short."""
+
+    def __post_init__(self) -> None:
+        if self.start == "held" and self.end_effector != "parallel":
+            raise BadInput(
+                f"NutBoltConfig: the nut starts in the parallel gripper, not in {self.end_effector!r}; use "
+                "start='started'"
+            )
+        if self.start == "started" and self.caught >= self.turns:
+            raise BadInput(
+                f"NutBoltConfig: a nut caught by up to {self.caught} turns may be there already; success takes "
+                f"{self.turns}"
+            )
 
 
 _TRAINING = ParameterFamily(
@@ -126,8 +147,9 @@ class NutBolt(Task):
                 quat=[np.cos(angle / 2), 0, 0, np.sin(angle / 2)], mass=0.0, condim=4, friction=[0.6, 0.01, 0.0001],
                 rgba=[0, 0, 0, 0], contype=1, conaffinity=2,  # fingers and table, not the bolt
             )  # fmt: skip
-        home = posture(c.arm, "parallel", (*_OVER, self._start_height), c.turned_back)
-        rig = add_rig(spec, c.arm, "parallel", home=home)
+        held = c.start == "held"
+        home = posture(c.arm, c.end_effector, (*_OVER, self._start_height), c.turned_back) if held else None
+        rig = add_rig(spec, c.arm, c.end_effector, home=home)
         stiffen(spec, "*pad_*", timeconst=0.004, impedance=0.97)
         return Layout(spec=spec, rigs=(rig,))
 
@@ -137,16 +159,32 @@ class NutBolt(Task):
         return self.config.thread.bolt_length + self.config.thread.nut_height / 2 + 0.012
 
     def sample(self, rng: np.random.Generator, n: int) -> Scenes:
-        """`bolt` (n, 3) [m], `phase` (n,) by which it is turned [rad], `tilt` (n, 3) of the nut [rad]."""
+        """`bolt` (n, 3) [m], `phase` (n,) by which it is turned [rad], `tilt` (n, 3) of the nut [rad].
+
+        For a started nut also the turns by which it is `caught` (n,); its tilt is not used.
+        """
         c = self.config
         radius, angle = c.offset * np.sqrt(rng.random(n)), rng.uniform(-np.pi, np.pi, n)
         bolt = np.column_stack([_OVER[0] + radius * np.cos(angle), _OVER[1] + radius * np.sin(angle), np.zeros(n)])
         tilt = np.column_stack([rng.normal(0.0, c.tilt, n), np.zeros(n), np.zeros(n)])  # about the pads' axis
-        return {"bolt": bolt, "phase": rng.uniform(-np.pi, np.pi, n), "tilt": tilt}
+        scenes = {"bolt": bolt, "phase": rng.uniform(-np.pi, np.pi, n), "tilt": tilt}
+        if c.start == "started":
+            scenes["caught"] = rng.uniform(0.0, c.caught, n)
+        return scenes
+
+    def caught(self, scenes: Scenes) -> tuple[Float[np.ndarray, "n 3"], Float[np.ndarray, " n"]]:
+        """Centre [m] and yaw [rad] of a started nut, whose thread lies in the bolt's: one turn is one pitch."""
+        t = self.config.thread
+        depth = lead(t) + scenes["caught"] * t.pitch
+        high = t.bolt_length + t.nut_height / 2 - depth
+        return scenes["bolt"] + np.array([0.0, 0.0, 1.0]) * high[:, None], scenes["phase"] + 2 * np.pi * high / t.pitch
 
     def place(self, view: View, ids: np.ndarray, scenes: Scenes) -> None:
-        """The bolt, and the nut between closed pads."""
+        """The bolt, and the nut between closed pads or on it."""
         view.place_mocap(ids, "bolt", upright(scenes["bolt"], scenes["phase"]))
+        if self.config.start == "started":
+            view.pose("nut")[ids] = upright(*self.caught(scenes))
+            return
         aligned = quat_from_yaw(self.config.turned_back)  # the pads close on two flats
         # the pads close along the tool's y axis; the nut may lean about it
         about = quat_rotate(aligned, np.array([0.0, 1.0, 0.0]))

@@ -113,6 +113,19 @@ def test_the_cloud_of_peg_and_block_lies_on_their_surfaces():
     assert (towards[inside] < 0).all()  # the hole's walls look at its axis
 
 
+def test_the_cloud_of_nut_and_bolt_lies_around_its_axis():
+    task = make_task("nut_bolt")
+    t = task.config.thread
+    pose, bolt = np.array([0.5, 0.0, 0.06, 1.0, 0, 0, 0]), np.array([[0.5, 0.0, 0.0, 1.0, 0, 0, 0]])
+    cloud = task_cloud(task, pose, bolt, 64)
+    radius = np.hypot(cloud[:, 0] - 0.5, cloud[:, 1])
+    nut, rest = radius[:40], radius[40:]
+    assert t.radius - t.depth < nut.min()
+    assert nut.max() < t.across_flats / np.sqrt(3) + 1e-6
+    assert rest.max() < t.radius + t.depth
+    assert np.abs(cloud[:40, 2] - 0.06).max() <= t.nut_height / 2 + 1e-9
+
+
 def test_bad_settings_are_named(tmp_path):
     with pytest.raises(UnknownName, match=demonstration_tasks()[0]):
         generate_demonstrations("juggling", _CONFIG, tmp_path, seed=0)

@@ -56,7 +56,11 @@ def test_unknown_sentences_and_tasks_are_named():
 
 
 def test_plans_start_at_zero_move_forward_in_time_and_end_within_the_clip():
-    others = {"soft_grasp": {"hand": "human_hand"}, "peg": {"end_effector": "human_hand", "start": "standing"}}
+    others = {
+        "soft_grasp": {"hand": "human_hand"},
+        "peg": {"end_effector": "human_hand", "start": "standing"},
+        "nut_bolt": {"end_effector": "human_hand", "start": "started"},
+    }
     for name in STRATEGIES:
         task = make_task(name, arm="gantry", **others.get(name, {"end_effector": "human_hand"}))
         scenes, _ = drawn(task, 20)
@@ -159,3 +163,30 @@ def test_the_peg_that_stands_is_picked_up_and_inserted():
 def test_a_held_peg_needs_the_parallel_gripper():
     with pytest.raises((BadInput, ConfigError), match="standing"):
         make_task("peg", end_effector="human_hand")
+
+
+@pytest.mark.parametrize(
+    "name", ["twist", pytest.param("regrip", marks=pytest.mark.slow), pytest.param("side", marks=pytest.mark.slow)]
+)
+def test_a_started_nut_is_turned_and_stays_in_the_thread(name):
+    task = make_task("nut_bolt", arm="gantry", end_effector="human_hand", start="started")
+    worlds = TaskWorlds(task, 1, arm_action="joint", family=task.reality, threads=1)
+    scenes, parameters = drawn(task, 1)
+    worlds.reset(np.arange(1), scenes, parameters)
+    start = worlds.truth()
+    np.testing.assert_allclose(start["turns"], scenes["caught"] + 0.06, atol=0.03)  # it settles by the clearance
+    assert start["tilt"].max() < 0.01
+    strategy = next(strategy for strategy in strategies_of("nut_bolt") if strategy.name == name)
+    made = roll_out(worlds, strategy, scenes, parameters, np.full((1, len(strategy.knobs)), 0.5))
+    assert made.success.all()
+    # it sank as it turned: a pitch a turn
+    turned = np.unwrap(2 * np.arctan2(made.object[:, :, 6], made.object[:, :, 3]), axis=0)
+    sunk = made.object[0, :, 2] - made.object[-1, :, 2]
+    np.testing.assert_allclose(sunk, -(turned[-1] - turned[0]) / (2 * np.pi) * task.config.thread.pitch, atol=4e-4)
+
+
+def test_starts_that_cannot_be_are_refused():
+    with pytest.raises(ConfigError, match="use start='started'"):
+        make_task("nut_bolt", end_effector="human_hand")
+    with pytest.raises(ConfigError, match="may be there already"):
+        make_task("nut_bolt", start="started", caught=0.3)

@@ -36,6 +36,8 @@ class HandPlan:
     """Gantry positions [m, rad]."""
     hinges: Float[np.ndarray, "n knot hinge"]
     """Commanded angles of the fingers [rad]."""
+    even: tuple[int, ...] = ()
+    """Knots from which on it goes to the next one at constant speed: curves are made of many."""
 
     def at(self, t: float) -> tuple[Float[np.ndarray, "n 6"], Float[np.ndarray, "n hinge"]]:
         """Where the wrist and the fingers are told to be."""
@@ -43,7 +45,8 @@ class HandPlan:
         k = np.clip((self.times <= t).sum(axis=1) - 1, 0, knots - 2)
         rows = np.arange(n)
         start, stop = self.times[rows, k], self.times[rows, k + 1]
-        u = minimum_jerk((t - start) / (stop - start))[:, None]
+        linear = (t - start) / (stop - start)
+        u = np.where(np.isin(k, self.even), np.clip(linear, 0.0, 1.0), minimum_jerk(linear))[:, None]
         arm = self.arm[rows, k] + u * (self.arm[rows, k + 1] - self.arm[rows, k])
         return arm, self.hinges[rows, k] + u * (self.hinges[rows, k + 1] - self.hinges[rows, k])
 
@@ -94,9 +97,9 @@ def offset(x: float, y: float, z: float) -> Float[np.ndarray, " 3"]:
 
 
 def knots_of(
-    rows: list[tuple[Any, Float[np.ndarray, "n 6"], Float[np.ndarray, "n hinge"]]],
+    rows: list[tuple[Any, Float[np.ndarray, "n 6"], Float[np.ndarray, "n hinge"]]], even: tuple[int, ...] = ()
 ) -> HandPlan:
-    """A plan from (seconds since the knot before, wrist, fingers); the first row is the start."""
+    """A plan from (seconds since the knot before, wrist, fingers); the first row is the start; `even`: see there."""
     n = len(rows[0][1])
     spans = np.stack([np.broadcast_to(np.asarray(row[0], dtype=np.float64), (n,)) for row in rows], axis=1)
     spans[:, 0] = 0.0
@@ -104,4 +107,5 @@ def knots_of(
         times=np.cumsum(spans, axis=1),
         arm=np.stack([row[1] for row in rows], axis=1),
         hinges=np.stack([np.broadcast_to(row[2], (n, np.shape(row[2])[-1])) for row in rows], axis=1),
+        even=even,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dexprior.errors import UnknownName
+from dexprior.worlds.tasks.strategies.nut_bolt import NUT_BOLT
 from dexprior.worlds.tasks.strategies.peg import PEG
 from dexprior.worlds.tasks.strategies.pick_place import PICK_PLACE
 from dexprior.worlds.tasks.strategies.plan import Strategy
@@ -10,7 +11,12 @@ from dexprior.worlds.tasks.strategies.soft_grasp import SOFT_GRASP
 
 __all__ = ["STRATEGIES", "strategies_of", "strategy_of"]
 
-STRATEGIES: dict[str, tuple[Strategy, ...]] = {"peg": PEG, "pick_place": PICK_PLACE, "soft_grasp": SOFT_GRASP}
+STRATEGIES: dict[str, tuple[Strategy, ...]] = {
+    "nut_bolt": NUT_BOLT,
+    "peg": PEG,
+    "pick_place": PICK_PLACE,
+    "soft_grasp": SOFT_GRASP,
+}
 """By the task's name."""
 
 
