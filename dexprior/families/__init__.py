@@ -4,6 +4,7 @@ from dexprior.families.actuation import ACTUATOR_DELAY, BACKLASH, actuation
 from dexprior.families.events import DROPOUTS, Event, EventFamily, EventPrior, Events, gap_of_event
 from dexprior.families.family import Parameter, ParameterFamily, fixed_outside
 from dexprior.families.gaps import GAPS, Gap, gap_of
+from dexprior.families.injectors import INJECTORS, Injectors
 from dexprior.families.phenomena import (
     PHENOMENA,
     Anisotropy,
@@ -39,6 +40,9 @@ __all__ = [
     "Stribeck",
     "TendonCompliance",
     "ToeStiffness",
+    # injectors
+    "INJECTORS",
+    "Injectors",
     # gaps
     "GAPS",
     "Gap",

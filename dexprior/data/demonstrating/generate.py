@@ -162,7 +162,8 @@ def _start_worker(folder: str, counter: Any) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _worlds(task: str, variant: int) -> tuple[Task, TaskWorlds]:
-    made = make_task(task, arm="gantry", **{_HAND[task]: "human_hand"}, **OBJECT_VARIANTS[task][variant])
+    settings: dict[str, Any] = {"arm": "gantry", _HAND[task]: "human_hand", **OBJECT_VARIANTS[task][variant]}
+    made = make_task(task, **settings)
     return made, TaskWorlds(made, _BATCH, arm_action="joint", family=made.reality, threads=1)
 
 

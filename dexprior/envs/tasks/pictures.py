@@ -33,13 +33,13 @@ class Pictures:
         self._worlds = worlds
         self._renderers: dict[tuple[int, str, int], FrameRenderer] = {}
 
-    def frame(self, world: int, *, camera: str = "front", size: int = 480) -> Frame:
-        """One RGB frame of a world as it is now.
+    def frame(self, world: int, *, look: int = 0, camera: str = "front", size: int = 480) -> Frame:
+        """One RGB frame of a world as it is now; `look` as in `TaskWorlds.data`.
 
         Raises:
             NoGraphics: nothing can be rendered here.
         """
-        model, data = self._worlds.data(world)
+        model, data = self._worlds.data(world, look=look)
         key = (world, camera, size)
         if key not in self._renderers:
             self._renderers[key] = FrameRenderer(model, camera=camera, width=size, height=size)

@@ -156,7 +156,8 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         Raises:
             NoGraphics: nothing can be rendered here.
         """
-        return self._pictures.frame(world, camera=camera, size=size)
+        look = int(self._seeds[world])
+        return self.task.develop(self._pictures.frame(world, look=look, camera=camera, size=size))
 
     def close_extras(self, **kwargs: Any) -> None:
         """Give off-screen contexts back."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, UInt8
 
 from dexprior.families import ParameterFamily
 from dexprior.worlds.rigs import Rig
@@ -98,6 +98,13 @@ class Task(ABC):
 
     def act(self, view: View) -> None:  # noqa: B027  # nothing, by default
         """What the world itself does before each control period, e.g. a shake."""
+
+    def dress(self, model: mujoco.MjModel, look: int) -> None:  # noqa: B027  # nothing, by default
+        """Change how one world looks, in a copy of its model that is only rendered; `look` is the instance's seed."""
+
+    def develop(self, image: UInt8[np.ndarray, "height width 3"]) -> UInt8[np.ndarray, "height width 3"]:
+        """What the camera makes of a rendered image."""
+        return image
 
     def failure(self, truth: Truth) -> Bool[np.ndarray, " n"]:
         """Whether the episode is lost for good, e.g. a crushed fruit; never by default."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from dexprior.config import validate
 from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.tasks.base import Task
 from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
+from dexprior.worlds.tasks.injected import inject
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
@@ -39,18 +41,24 @@ def register_task(kind: type[Task], settings: type) -> None:
         raise BadInput(f"a task {kind.name!r} is registered already; choose another name")
 
 
-def make_task(name: str, **settings: Any) -> Task:
+def make_task(
+    name: str, *, injectors: Mapping[str, float] | None = None, injector_seed: int = 0, **settings: Any
+) -> Task:
     """A task by name.
 
     Args:
         name: one of `TASKS`.
+        injectors: strengths in [0, 1] by name; none by default.
+        injector_seed: of what they draw.
         settings: fields of its configuration that differ from the defaults.
 
     Raises:
-        UnknownName: no such task.
+        UnknownName: no such task or injector.
         ConfigError: an unknown setting, or one of a wrong type or out of range.
+        BadInput: a strength out of range, or an injector that the task has no use for.
     """
     if name not in TASKS:
         raise UnknownName("task", name, tuple(TASKS))
     kind, settings_class = TASKS[name]
-    return kind(validate(settings_class, settings, where=f"task {name}"))  # type: ignore[call-arg]
+    task = kind(validate(settings_class, settings, where=f"task {name}"))  # type: ignore[call-arg]
+    return inject(task, injectors or {}, injector_seed)

@@ -366,11 +366,12 @@ class TaskWorlds:
         """Worlds in which a sensor stream has dropped out; None where that never happens."""
         return self._timeline.dropped(stream)
 
-    def data(self, world: int) -> tuple[mujoco.MjModel, mujoco.MjData]:
-        """A copy of one world, for rendering or for MuJoCo's own functions."""
+    def data(self, world: int, *, look: int = 0) -> tuple[mujoco.MjModel, mujoco.MjData]:
+        """A copy of one world, for rendering or for MuJoCo's own functions; `look` picks one of its looks."""
         import mujoco
 
         model = self._batch.get_model(world)
+        self.task.dress(model, look)
         data = self._batch.get_data(world)
         mujoco.mj_forward(model, data)
         return model, data

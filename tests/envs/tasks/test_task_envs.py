@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from dexprior.envs.registration import ENVIRONMENTS, register
 from dexprior.envs.tasks import TaskEnv, TaskPanel, TaskVectorEnv, make_vec_env
 from dexprior.errors import BadInput, UnknownName
-from dexprior.families import EventFamily, EventPrior
+from dexprior.families import EventFamily, EventPrior, Phenomena, Stribeck
 from dexprior.worlds.tasks import TASKS, make_task
 
 QUICK = ("cube_in_hand", "peg", "pick_place", "soft_grasp")
@@ -192,3 +192,26 @@ def test_a_frame_shows_the_scene():
     assert frame.shape == (480, 480, 3)
     orange = (frame[..., 0] > 150) & (frame[..., 2] < 80)
     assert orange.sum() > 50  # the cube
+
+
+def test_plain_settings_switch_injectors_and_phenomena():
+    """By Gymnasium's name, from plain data; an instance looks the same wherever it is shown."""
+    register()
+    settings = {"injectors": {"light": 0.8, "blur": 0.3, "clutter": 0.2}, "injector_seed": 1}
+    env = gymnasium.make("dexprior/PickPlace-v0", settings=settings, render_mode="rgb_array")
+    env.reset(seed=0)
+    frame = env.render()
+    assert env.unwrapped.task.injectors.as_dict() == settings["injectors"]
+    task = make_task("pick_place", **settings)
+    two = TaskVectorEnv(task, 2, phenomena=Phenomena(stribeck=Stribeck()), threads=1)
+    panel = TaskPanel.sample("p", task, 2, seed=4)
+    assert panel.scenes["clutter"].shape == (2, 2, 3)
+    shown = TaskVectorEnv(task, 2, panel=panel, threads=1)
+    shown.reset(options={"instances": [0, 1]})
+    first = shown.frame(0, size=64)
+    shown.reset(options={"instances": [1, 0]})
+    np.testing.assert_array_equal(shown.frame(1, size=64), first)
+    assert (shown.frame(0, size=64) != first).any()
+    two.reset(seed=0)
+    assert two.observation_space.contains(two.step(np.zeros((2, 7)))[0])
+    assert frame.shape == (480, 480, 3)

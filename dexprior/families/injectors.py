@@ -1,0 +1,49 @@
+"""Injectors: separate switches for the gaps that are not contact, each with a strength from 0 (off) to 1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dexprior.errors import BadInput, UnknownName
+from dexprior.families.gaps import Gap
+
+__all__ = ["INJECTORS", "Injectors"]
+
+INJECTORS: dict[str, Gap] = {
+    "textures": "visual", "light": "visual", "background": "visual", "blur": "visual", "lens": "visual",
+    "clutter": "environment", "occlusion": "environment", "cables": "environment", "reflections": "environment",
+    "uneven_mass": "object", "uneven_friction": "object", "ripeness": "object",
+}  # fmt: skip
+"""Name -> the gap that it belongs to. What each does: `dexprior.worlds.injectors`."""
+
+
+@dataclass(frozen=True)
+class Injectors:
+    """Which are on, and how strong; a value that can be compared and hashed."""
+
+    strengths: tuple[tuple[str, float], ...] = ()
+    """In the table's order; those of strength 0 are left out."""
+    seed: int = 0
+    """Of what they draw."""
+
+    @classmethod
+    def of(cls, strengths: Mapping[str, float], seed: int = 0) -> Injectors:
+        """From plain numbers by name, e.g. `{"light": 0.7}`.
+
+        Raises:
+            UnknownName: no such injector.
+            BadInput: a strength outside [0, 1], or a negative seed.
+        """
+        for name, strength in strengths.items():
+            if name not in INJECTORS:
+                raise UnknownName("injector", name, tuple(INJECTORS))
+            if not 0.0 <= float(strength) <= 1.0:
+                raise BadInput(f"injector {name!r}: strength {strength} is outside [0, 1]")
+        if seed < 0:
+            raise BadInput(f"injectors: seed {seed} is negative")
+        return cls(tuple((name, float(strengths[name])) for name in INJECTORS if strengths.get(name, 0.0) > 0), seed)
+
+    def as_dict(self) -> dict[str, float]:
+        """Inverse of `of`, but for the seed."""
+        return dict(self.strengths)
