@@ -19,7 +19,7 @@ def _spec() -> mujoco.MjSpec:
 
 
 @pytest.mark.parametrize("arm", ["arm7", "gantry"])
-@pytest.mark.parametrize("end", ["parallel", "three_finger"])
+@pytest.mark.parametrize("end", ["parallel", "three_finger", "tendon_hand"])
 def test_every_pair_reaches_a_place_and_points_down(arm, end):
     spec = _spec()
     rig = add_rig(spec, arm, end)
