@@ -1,7 +1,7 @@
 """Random actions for a long time: no number that is not finite, no memory that grows.
 
-Prints a JSON line {name, steps, episodes, not_finite, rss_mb: [after a tenth, at the end], cpu_s} a task, and exits with
-1 if a number was not finite or memory grew by more than 5 %.
+Prints a JSON line {name, steps, episodes, not_finite, rss_mb: [after a tenth, at the end], cpu_s} a task, and exits
+with 1 if a number was not finite or memory grew by more than 5 %.
 
     python benchmarks/soak.py pick_place=10000000 soft_grasp=220000 [folding=...]
 """
