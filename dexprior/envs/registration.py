@@ -10,6 +10,7 @@ ENVIRONMENTS = {
     "dexprior/NutBolt-v0": "nut_bolt",
     "dexprior/SoftGrasp-v0": "soft_grasp",
     "dexprior/CubeInHand-v0": "cube_in_hand",
+    "dexprior/Handover-v0": "handover",
 }
 """Name in the registry -> task."""
 

@@ -14,6 +14,7 @@ INJECTORS: dict[str, Gap] = {
     "textures": "visual", "light": "visual", "background": "visual", "blur": "visual", "lens": "visual",
     "clutter": "environment", "occlusion": "environment", "cables": "environment", "reflections": "environment",
     "uneven_mass": "object", "uneven_friction": "object", "ripeness": "object",
+    "odd_reach": "human", "hesitation": "human", "regrip": "human",
 }  # fmt: skip
 """Name -> the gap that it belongs to. What each does: `dexprior.worlds.injectors`."""
 

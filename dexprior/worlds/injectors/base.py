@@ -56,6 +56,10 @@ class Injector:
         """Random numbers of this injector alone."""
         return np.random.default_rng([self._seed, zlib.crc32(self.name.encode()), *more])
 
+    def configure(self, settings: Any) -> Any:
+        """Change the task's own configuration."""
+        return settings
+
     def build(self, stage: Stage) -> None:
         """Change the scene before it is compiled."""
 

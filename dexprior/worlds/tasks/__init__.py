@@ -10,6 +10,7 @@ from __future__ import annotations
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.checking import check_task
 from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
+from dexprior.worlds.tasks.handover import Handover, HandoverConfig
 from dexprior.worlds.tasks.injected import inject
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
@@ -23,6 +24,8 @@ __all__ = [
     "TASKS",
     "CubeInHand",
     "CubeInHandConfig",
+    "Handover",
+    "HandoverConfig",
     "NutBolt",
     "NutBoltConfig",
     "Peg",

@@ -59,6 +59,10 @@ class _Injected(Task):
         object.__setattr__(new, "plain", task)
         object.__setattr__(new, "injectors", values)
         kinds = make_injectors(values)
+        settings = getattr(task, "config", None)
+        for kind in kinds:
+            settings = kind.configure(settings)
+        object.__setattr__(new, "config", settings)
         object.__setattr__(new, "_kinds", kinds)
         for name in ("family", "reality"):
             family = getattr(task, name)

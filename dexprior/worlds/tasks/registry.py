@@ -9,6 +9,7 @@ from dexprior.config import validate
 from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.tasks.base import Task
 from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
+from dexprior.worlds.tasks.handover import Handover, HandoverConfig
 from dexprior.worlds.tasks.injected import inject
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
@@ -19,6 +20,7 @@ __all__ = ["TASKS", "make_task", "register_task"]
 
 TASKS: dict[str, tuple[type[Task], type]] = {
     "cube_in_hand": (CubeInHand, CubeInHandConfig),
+    "handover": (Handover, HandoverConfig),
     "nut_bolt": (NutBolt, NutBoltConfig),
     "peg": (Peg, PegConfig),
     "pick_place": (PickPlace, PickPlaceConfig),

@@ -15,7 +15,7 @@ from dexprior.errors import BadInput, UnknownName
 from dexprior.families import EventFamily, EventPrior, Phenomena, Stribeck
 from dexprior.worlds.tasks import TASKS, make_task
 
-QUICK = ("cube_in_hand", "peg", "pick_place", "soft_grasp")
+QUICK = ("cube_in_hand", "handover", "peg", "pick_place", "soft_grasp")
 
 
 def test_every_task_is_registered():

@@ -13,7 +13,7 @@ from dexprior.worlds.tasks.experts import EXPERTS, expert_of, run_expert
 
 _SEED = 11
 RIGID = ("cube_in_hand", "nut_bolt", "peg", "pick_place")
-QUICK = (*RIGID, "soft_grasp")
+QUICK = (*RIGID, "soft_grasp", "handover")
 
 
 def _start(task: Task, n: int, *, threads: int = 1, family=None, seed: int = _SEED) -> TaskWorlds:
