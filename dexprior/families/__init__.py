@@ -1,6 +1,14 @@
 """Parameter families p(Phi): what a simulator assumes, as distributions with provenance; and what else may be wrong."""
 
-from dexprior.families.actuation import ACTUATOR_DELAY, BACKLASH, actuation
+from dexprior.families.actuation import (
+    ACTUATOR_DELAY,
+    BACKLASH,
+    SERVO_DAMPING,
+    SERVO_STIFFNESS,
+    actuation,
+    servos,
+)
+from dexprior.families.attribution import switches_by_gap
 from dexprior.families.events import DROPOUTS, Event, EventFamily, EventPrior, Events, gap_of_event
 from dexprior.families.family import Parameter, ParameterFamily, fixed_outside
 from dexprior.families.gaps import GAPS, Gap, gap_of
@@ -23,7 +31,10 @@ __all__ = [
     "fixed_outside",
     "ACTUATOR_DELAY",
     "BACKLASH",
+    "SERVO_DAMPING",
+    "SERVO_STIFFNESS",
     "actuation",
+    "servos",
     # events
     "DROPOUTS",
     "Event",
@@ -47,4 +58,5 @@ __all__ = [
     "GAPS",
     "Gap",
     "gap_of",
+    "switches_by_gap",
 ]

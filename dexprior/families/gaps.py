@@ -14,7 +14,7 @@ __all__ = ["GAPS", "Gap", "gap_of"]
 
 Gap = Literal["contact", "visual", "sensor", "object", "environment", "human"]
 
-GAPS: dict[str, str] = {
+GAPS: dict[Gap, str] = {
     "contact": "what happens where things touch: friction, stiffness, dissipation, hysteresis",
     "visual": "what a camera sees: textures, light, background, blur, lens",
     "sensor": "what the robot's own sensors and servos do: noise, dropouts, delays, backlash",
@@ -30,6 +30,7 @@ _ELEMENT_GAPS: dict[str, Gap] = {
 }  # fmt: skip
 _WORLD_GAPS: dict[str, Gap] = {
     "wrench_noise": "sensor", "cloud_noise": "sensor", "actuator_delay": "sensor", "backlash": "sensor",
+    "servo_stiffness": "sensor", "servo_damping": "sensor",
     "stiffness": "object", "ripeness": "object",
 }  # fmt: skip
 

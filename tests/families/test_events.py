@@ -12,11 +12,16 @@ from dexprior.families import (
     Event,
     EventFamily,
     EventPrior,
+    Hysteresis,
+    Injectors,
     Parameter,
     ParameterFamily,
+    Phenomena,
     actuation,
     gap_of,
     gap_of_event,
+    servos,
+    switches_by_gap,
 )
 
 _PRIORS = (
@@ -83,3 +88,22 @@ def test_every_switch_names_its_gap():
     assert set(GAPS) >= {"contact", "visual", "sensor", "object", "environment", "human"}
     with pytest.raises(UnknownName, match="friction"):
         gap_of_event(Event(kind="set", time=0, target="colour", value=(1,)), family)
+
+
+def test_what_differs_between_two_worlds_is_sorted_by_gap():
+    friction = Parameter(name="friction", unit="1", low=0, high=1, target="geom/cube/friction/0")
+    here, there = ParameterFamily("here", (friction,)), ParameterFamily("there", (friction, *actuation(), *servos()))
+    found = switches_by_gap(
+        family=there,
+        reference=here,
+        events=((Event(kind="set", time=0, target="friction", value=(0.1,)),), ()),
+        phenomena=Phenomena(hysteresis=Hysteresis()),
+        injectors=Injectors.of({"light": 0.5, "hesitation": 0.2}),
+    )
+    assert found == {
+        "contact": ("hysteresis", "set:friction"),
+        "visual": ("light",),
+        "sensor": ("actuator_delay", "backlash", "servo_damping", "servo_stiffness"),
+        "human": ("hesitation",),
+    }
+    assert switches_by_gap(family=here, reference=here) == {}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, SupportsFloat, get_args
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from dexprior.config import validate
 from dexprior.envs.noise import fast_normals, noisy_touch, noisy_wrench, normals
 from dexprior.envs.single import SingleEnv
 from dexprior.envs.tasks.panel import TaskPanel
@@ -36,7 +38,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         num_envs: worlds.
         family: of the parameters; the task's training family by default.
         events: of what may happen while an episode runs, without a panel (which has its own); nothing by default.
-        phenomena: of contact, that the engine leaves out; none by default.
+        phenomena: of contact, that the engine leaves out, or their plain values (`{"stribeck": {}}`); none by default.
         panel: of instances; without one, each reset draws new ones.
         reward: the weighted terms, or the verdict.
         arm_action: twists or joint speeds.
@@ -56,7 +58,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         *,
         family: ParameterFamily | None = None,
         events: EventFamily | None = None,
-        phenomena: Phenomena | None = None,
+        phenomena: Phenomena | Mapping[str, Any] | None = None,
         panel: TaskPanel | None = None,
         reward: Reward = "dense",
         arm_action: ArmAction = "cartesian",
@@ -70,6 +72,8 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
             raise UnknownName("reward", reward, get_args(Reward))
         self.task, self.num_envs, self.reward, self.tracker, self.panel = task, num_envs, reward, tracker, panel
         self.family = panel.family if panel is not None else (task.family if family is None else family)
+        if isinstance(phenomena, Mapping):
+            phenomena = validate(Phenomena, dict(phenomena), where="phenomena")
         self.worlds = TaskWorlds(
             task, num_envs, arm_action=arm_action, family=self.family, phenomena=phenomena, threads=threads
         )

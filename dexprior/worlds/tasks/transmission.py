@@ -18,14 +18,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dexprior.errors import BadInput
-from dexprior.families import ACTUATOR_DELAY, BACKLASH, ParameterFamily
+from dexprior.families import ACTUATOR_DELAY, BACKLASH, SERVO_DAMPING, SERVO_STIFFNESS, ParameterFamily
 
 if TYPE_CHECKING:
     import mujoco
 
     from dexprior.worlds.tasks.worlds import View
 
-__all__ = ["Transmission"]
+__all__ = ["Transmission", "set_servos"]
 
 
 class Transmission:
@@ -105,6 +105,19 @@ class Transmission:
             view.remember("transmission/late", np.zeros(n)),
             view.remember("transmission/band", np.zeros(n)),
         )
+
+
+def set_servos(model: mujoco.MjModel, actuators: Sequence[str], values: Mapping[str, float]) -> None:
+    """Scale gain and damping of the position servos among some actuators: force = kp (u - q) - kv dq/dt."""
+    import mujoco
+
+    if SERVO_STIFFNESS not in values and SERVO_DAMPING not in values:
+        return
+    ids = np.array([model.actuator(name).id for name in actuators], dtype=int)
+    ids = ids[model.actuator_biastype[ids] == mujoco.mjtBias.mjBIAS_AFFINE]
+    model.actuator_gainprm[ids, 0] *= values.get(SERVO_STIFFNESS, 1.0)
+    model.actuator_biasprm[ids, 1] *= values.get(SERVO_STIFFNESS, 1.0)
+    model.actuator_biasprm[ids, 2] *= values.get(SERVO_DAMPING, 1.0)
 
 
 def _turns(model: mujoco.MjModel, actuator: int) -> bool:

@@ -20,7 +20,7 @@ from dexprior.worlds.tasks.base import Scenes, Task, Truth
 from dexprior.worlds.tasks.models import ParametersOfWorlds
 from dexprior.worlds.tasks.phenomena import PhenomenaOfWorlds, govern
 from dexprior.worlds.tasks.timeline import Timeline
-from dexprior.worlds.tasks.transmission import Transmission
+from dexprior.worlds.tasks.transmission import Transmission, set_servos
 
 if TYPE_CHECKING:
     import mujoco
@@ -192,7 +192,13 @@ class TaskWorlds:
         governed = None if phenomena is None or not phenomena.active else govern(layout.spec, phenomena)
         self.model = layout.spec.compile()
         self._batch = task.engine(mujoco.batch.Batch(self.model, n, threads))
-        self._parameters = ParametersOfWorlds(self._batch, self.model, self.family, task.configure)
+        driven = [name for rig in self.rigs for name in (*rig.arm_joints, *rig.end_actuators)]
+
+        def configure(model: mujoco.MjModel, values: Mapping[str, float]) -> None:
+            task.configure(model, values)
+            set_servos(model, driven, values)
+
+        self._parameters = ParametersOfWorlds(self._batch, self.model, self.family, configure)
         self.view = View(self._batch, self.model, self.rigs)
         self._phenomena: PhenomenaOfWorlds | None = None
         if phenomena is not None and governed is not None:
@@ -206,7 +212,6 @@ class TaskWorlds:
         self.changed = np.zeros(0, dtype=int)
         """Worlds whose parameters an event changed at the last step."""
         self._drives = [_Drive(self.model, rig, n) for rig in self.rigs]
-        driven = [name for rig in self.rigs for name in (*rig.arm_joints, *rig.end_actuators)]
         self._transmission = Transmission(self.model, driven, self.family, substeps=self._substeps)
         self._timeline = Timeline(self.model, self.family, self._parameters, self.view, control_dt=task.control_dt)
         self.action_size = sum(d.arm_size(arm_action) + d.rig.end.action_size for d in self._drives)

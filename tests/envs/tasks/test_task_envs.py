@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import check_env
 from dexprior.envs.registration import ENVIRONMENTS, register
 from dexprior.envs.tasks import TaskEnv, TaskPanel, TaskVectorEnv, make_vec_env
 from dexprior.errors import BadInput, UnknownName
-from dexprior.families import EventFamily, EventPrior, Phenomena, Stribeck
+from dexprior.families import EventFamily, EventPrior
 from dexprior.worlds.tasks import TASKS, make_task
 
 QUICK = ("cube_in_hand", "handover", "peg", "pick_place", "soft_grasp")
@@ -203,7 +203,7 @@ def test_plain_settings_switch_injectors_and_phenomena():
     frame = env.render()
     assert env.unwrapped.task.injectors.as_dict() == settings["injectors"]
     task = make_task("pick_place", **settings)
-    two = TaskVectorEnv(task, 2, phenomena=Phenomena(stribeck=Stribeck()), threads=1)
+    two = TaskVectorEnv(task, 2, phenomena={"stribeck": {"kinetic": 0.6}}, threads=1)
     panel = TaskPanel.sample("p", task, 2, seed=4)
     assert panel.scenes["clutter"].shape == (2, 2, 3)
     shown = TaskVectorEnv(task, 2, panel=panel, threads=1)

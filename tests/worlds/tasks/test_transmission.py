@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dexprior.errors import BadInput
-from dexprior.families import Parameter, ParameterFamily, actuation
+from dexprior.families import Parameter, ParameterFamily, actuation, servos
 from dexprior.worlds.tasks import TaskWorlds, make_task
 
 _TASK = make_task("pick_place")
@@ -101,6 +101,26 @@ def test_every_task_takes_them(name):
     q = worlds.state()[0].q
     assert np.abs(q[0] - q[1]).max() > 1e-3
     assert all(np.isfinite(v).all() for v in worlds.truth().values())
+
+
+def test_a_softer_servo_sags_more_under_a_load():
+    """q - u = torque / kp: half the gain, twice the error."""
+    family = _TASK.family.extended(*servos(stiffness=(0.25, 1.0), damping=(0.5, 2.0)))
+    worlds = TaskWorlds(_TASK, 3, threads=1, family=family, arm_action="joint")
+    base = _TASK.family.as_dict(_TASK.family.sample(np.random.default_rng(0), 1)[0])
+    scenes = {k: np.repeat(v, 3, axis=0) for k, v in _TASK.sample(np.random.default_rng(1), 1).items()}
+    factors = [(1.0, 1.0), (0.5, 1.0), (1.0, 2.0)]
+    rows = [base | {"servo_stiffness": s, "servo_damping": d} for s, d in factors]
+    worlds.reset(np.arange(3), scenes, rows)
+    worlds.view.state_field("xfrc_applied")[:, worlds.model.body("robot/hand").id, 2] = -20.0
+    for _ in range(40):
+        worlds.step(np.tile([0.0] * 7 + [1.0], (3, 1)))
+    sag = worlds.state()[0].q - worlds.view.ctrl[:, :7]
+    np.testing.assert_allclose(sag[1, [1, 3]], 2 * sag[0, [1, 3]], rtol=0.05)
+    np.testing.assert_allclose(sag[2], sag[0], atol=1e-4)
+    assert (worlds.view.model_field("actuator_biasprm")[2, :7, 2] == 2 * worlds.model.actuator_biasprm[:7, 2]).all()
+    with pytest.raises(BadInput, match="must be positive"):
+        servos(stiffness=(0.0, 1.0))
 
 
 def test_negative_values_are_refused():
