@@ -125,6 +125,7 @@ def build_claw() -> mujoco.MjSpec:
 
 _NAMES = tuple(f"{joint}{k}" for k in range(_FINGERS) for joint in _JOINTS)
 _OPEN = np.array([[0.052, 0.0], [0.0, 0.052], [-0.052, 0.0], [0.0, -0.052]])  # of the fingertips over the palm [m]
+_REST = claw_joints(np.column_stack([_OPEN, np.full(_FINGERS, PALM_TOP + 0.03)])[None])[0]
 
 register_end_effector(
     EndEffector(
@@ -133,8 +134,9 @@ register_end_effector(
         build=build_claw,
         actuators=_NAMES,
         control=np.tile(_LIMITS, (_FINGERS, 1)),
+        start=_REST,
         joints=_NAMES,
-        rest=claw_joints(np.column_stack([_OPEN, np.full(_FINGERS, PALM_TOP + 0.03)])[None])[0],
+        rest=_REST,
         touch=tuple(f"touch{k}" for k in range(_FINGERS)),
         licence="Apache-2.0, part of dexprior",
         source="built in",

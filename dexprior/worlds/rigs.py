@@ -69,6 +69,8 @@ class EndEffector:
     """What an action commands; others of the spec are left at their defaults."""
     control: Float[np.ndarray, "actuator 2"]
     """Control at an action of -1 (closed, or tight) and of +1 (open, or slack)."""
+    start: Float[np.ndarray, " actuator"] | None = None
+    """Control at reset; that of an action of +1 by default."""
     couples: tuple[tuple[int, ...], ...] | None = None
     """Groups of actuators that share one number of the action; None gives each its own."""
     joints: tuple[str, ...]
@@ -119,6 +121,11 @@ class Rig:
     def touch(self) -> tuple[str, ...]:
         """Touch sensors."""
         return tuple(map(self.name, self.end.touch))
+
+    @property
+    def end_start(self) -> Float[np.ndarray, " actuator"]:
+        """Control of the end effector at reset."""
+        return self.end_control(np.ones((1, self.end.action_size)))[0] if self.end.start is None else self.end.start
 
     def end_control(self, action: Float[np.ndarray, "n end"]) -> Float[np.ndarray, "n actuator"]:
         """Controls of the end effector for actions in [-1, 1]."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
+import dexprior.worlds.named_robots  # noqa: F401  # registers arms and hands by name
 from dexprior.families import ParameterFamily
 from dexprior.worlds.rigs import Rig
 

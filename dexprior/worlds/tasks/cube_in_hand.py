@@ -151,7 +151,7 @@ class CubeInHand(Task):
         }
 
     def place(self, view: View, ids: np.ndarray, scenes: Scenes) -> None:
-        """The cube on the palm, the fingers open, the mark."""
+        """The cube on the palm, and the mark."""
         palm = np.tile(self._palm, (len(ids), 1))
         lift = np.column_stack([scenes["offset"], np.zeros(len(ids))])
         centre = palm[:, :3] + quat_rotate(palm[:, 3:], lift)
@@ -159,7 +159,6 @@ class CubeInHand(Task):
         view.pose("cube")[ids] = np.column_stack([centre, quat_multiply(palm[:, 3:], quat_from_yaw(scenes["yaw"]))])
         view.place_mocap(ids, "goal", np.column_stack([palm[:, :3], quat_multiply(palm[:, 3:], quat_from_yaw(target))]))
         self._target(view)[ids] = target
-        view.hold(ids)
 
     def measure(self, view: View) -> Truth:
         """Also, against the palm: `angle` of the cube about the palm's normal and the `error` that remains [rad] (n,),

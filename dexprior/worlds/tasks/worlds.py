@@ -135,16 +135,6 @@ class View:
             self.qpos[ids, self.qpos_address(f"robot/pad_{side}")] = half_width
             self.ctrl[ids, self.model.actuator(f"robot/pad_{side}").id] = 0.0
 
-    def hold(self, ids: np.ndarray) -> None:
-        """Let every position servo hold its joint where it is."""
-        import mujoco
-
-        m = self.model
-        servos = np.flatnonzero(
-            (m.actuator_trntype == mujoco.mjtTrn.mjTRN_JOINT) & (m.actuator_biastype == mujoco.mjtBias.mjBIAS_AFFINE)
-        )
-        self.ctrl[np.ix_(ids, servos)] = self.qpos[np.ix_(ids, m.jnt_qposadr[m.actuator_trnid[servos, 0]])]
-
     def velocity(self, joint: str) -> Float[np.ndarray, "n 6"]:
         """Of a body with a free joint: linear in world axes [m/s], angular in its own [rad/s]."""
         start = self.dof_address(joint)
@@ -407,7 +397,7 @@ class _Drive:
         view.qpos[np.ix_(ids, self._arm)] = self.rig.home
         view.qpos[np.ix_(ids, self._end)] = self.rig.end.rest
         view.ctrl[np.ix_(ids, self._arm_ctrl)] = self.rig.home
-        view.ctrl[np.ix_(ids, self._end_ctrl)] = self.rig.end_control(np.ones((1, self.rig.end.action_size)))
+        view.ctrl[np.ix_(ids, self._end_ctrl)] = self.rig.end_start
         self.controller.reset(ids, np.tile(self.rig.home, (len(ids), 1)))
 
     def put(self, view: View, arm: np.ndarray, end: np.ndarray) -> None:
