@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["ENVIRONMENTS", "register"]
 
 ENVIRONMENTS = {
+    "dexprior/Folding-v0": "folding",
     "dexprior/PickPlace-v0": "pick_place",
     "dexprior/Peg-v0": "peg",
     "dexprior/NutBolt-v0": "nut_bolt",

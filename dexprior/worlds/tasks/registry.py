@@ -11,6 +11,7 @@ from dexprior.worlds.tasks.base import Task
 from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
 from dexprior.worlds.tasks.handover import Handover, HandoverConfig
 from dexprior.worlds.tasks.injected import inject
+from dexprior.worlds.tasks.folding import Folding, FoldingConfig
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
@@ -21,6 +22,7 @@ __all__ = ["TASKS", "make_task", "register_task"]
 TASKS: dict[str, tuple[type[Task], type]] = {
     "cube_in_hand": (CubeInHand, CubeInHandConfig),
     "handover": (Handover, HandoverConfig),
+    "folding": (Folding, FoldingConfig),
     "nut_bolt": (NutBolt, NutBoltConfig),
     "peg": (Peg, PegConfig),
     "pick_place": (PickPlace, PickPlaceConfig),
