@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -22,7 +22,7 @@ from dexprior.worlds.measures import TOUCH_ON, slip_speed, tolerance
 from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import sensors
-from dexprior.worlds.tasks.folding.cloth import Cloth, Outline, flap_coverage, mirrored, turned, wrinkle
+from dexprior.worlds.tasks.folding.cloth import Cloth, Outline, Place, carried, flap_coverage, mirrored, turned, wrinkle
 from dexprior.worlds.tasks.scene import SURFACE, stage, stiffen
 from dexprior.worlds.tasks.worlds import View
 
@@ -36,6 +36,7 @@ _BOARD_HEIGHT = 0.11  # [m] room for a hand beside it
 _OVERHANG = 0.017  # [m] of the hem beyond the board's edge: room for half a pad and the play of `sample`
 _INSET = 0.003  # [m] of the grips from the cloth's edges
 _RADIUS = 0.003  # [m] half the cloth's thickness in contact
+_POISSON = 0.3
 _APART = 0.35  # [m] of each of two bases from the middle
 _REST_SPEED = 0.05  # [m/s] a cloth whose vertices are slower on average lies still
 
@@ -54,6 +55,8 @@ class FoldingConfig:
     """One pinches the hem's middle, two its ends."""
     arm: str = "gantry"
     """Name of the arms; each carries a parallel gripper."""
+    engine: Literal["flex", "particles"] = "flex"
+    """MuJoCo's flex, or the particle cloth, which is faster and needs the extra `compiled`."""
     density: Annotated[float, Gt(0)] = 0.4
     """Mass per area, that of a towel [kg/m2]."""
     young: Annotated[float, Gt(0)] = 1.4e5
@@ -118,6 +121,10 @@ class Folding(Task):
         c = self.config
         return Cloth(outline=c.outline, side=c.side, resolution=c.resolution)
 
+    @property
+    def _prefixes(self) -> tuple[str, ...]:
+        return ("robot/",) if self.config.robots == 1 else ("left/", "right/")
+
     def layout(self) -> Layout:
         """A cloth on a board, and one robot or two beside each other."""
         import mujoco
@@ -131,63 +138,98 @@ class Folding(Task):
             pos=[edge - half, _TABLE[1], _BOARD_HEIGHT / 2], friction=_SMOOTH, rgba=[0.55, 0.42, 0.3, 1],
             **SURFACE,
         )  # fmt: skip
-        self._add_flex(spec)
+        self._add_cloth(spec)
         apart = {1: (0.0,), 2: (_APART, -_APART)}[c.robots]
-        prefixes = {1: ("robot/",), 2: ("left/", "right/")}[c.robots]
         rigs = []
-        for prefix, base, grip in zip(prefixes, apart, self.cloth.grips(c.robots, _INSET)):
+        for prefix, base, grip in zip(self._prefixes, apart, self.cloth.grips(c.robots, _INSET)):
             over = (_TABLE[0] + c.side / 2 + 0.06, _TABLE[1] + float(grip[1]) - base, _BOARD_HEIGHT + 0.12)
             home = posture(c.arm, "parallel", over, np.pi / 2)
             rigs.append(add_rig(spec, c.arm, "parallel", prefix=prefix, position=(0.0, base, 0.0), home=home))
+        if c.engine == "particles":  # no fabric keeps the pads apart in MuJoCo
+            for joint in (spec.joint(f"{prefix}pad_{side}") for prefix in self._prefixes for side in ("left", "right")):
+                joint.range = [_RADIUS, joint.range[1]]
         stiffen(spec, "*pad_*", timeconst=2 * c.timestep, impedance=0.999)  # softer pads close through light fabric
         return Layout(spec=spec, rigs=tuple(rigs))
 
-    def _add_flex(self, spec: mujoco.MjSpec) -> None:
+    def _add_cloth(self, spec: mujoco.MjSpec) -> None:
+        """Bodies of the vertices, with slides or moved from outside, and the flex that joins them."""
         import mujoco
 
-        c, cloth, option = self.config, self.cloth, spec.option
-        option.integrator = mujoco.mjtIntegrator.mjINT_DISCRETE  # flex elasticity needs it
-        option.solver = mujoco.mjtSolver.mjSOL_CG
-        option.iterations = 300  # the elastic solve needs them in a first step; later ones stop early
-        option.tolerance = 1e-5  # 1e-8 takes twice the time
+        c, cloth, particles = self.config, self.cloth, self.config.engine == "particles"
         mass = c.density * cloth.vertex_areas
         for k, (x, y) in enumerate(cloth.vertices):
-            body = spec.worldbody.add_body(
-                name=f"cloth_{k}", pos=[_TABLE[0] + x, _TABLE[1] + y, _BOARD_HEIGHT + _RADIUS]
-            )
+            place = [_TABLE[0] + x, _TABLE[1] + y, _BOARD_HEIGHT + _RADIUS]
+            body = spec.worldbody.add_body(name=f"cloth_{k}", pos=place, mocap=particles)
             body.explicitinertial, body.mass, body.inertia = True, mass[k], [2e-5 * mass[k]] * 3
-            for name, axis in zip("xyz", np.eye(3)):
-                body.add_joint(name=f"cloth_{k}_{name}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
+            if not particles:
+                for name, axis in zip("xyz", np.eye(3)):
+                    body.add_joint(name=f"cloth_{k}_{name}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
         flex = spec.add_flex(name="cloth")
         flex.dim, flex.radius, flex.rgba = 2, _RADIUS, [0.25, 0.5, 0.75, 1]
         flex.vertbody = [f"cloth_{k}" for k in range(len(cloth.vertices))]
         flex.vert, flex.elem = np.zeros(3 * len(cloth.vertices)).tolist(), cloth.triangles.ravel().tolist()
-        flex.young, flex.poisson, flex.thickness, flex.damping = c.young, 0.3, c.thickness, c.damping
+        if particles:
+            flex.contype = flex.conaffinity = 0
+            flex.edgedamping = 1e-12  # without any passive force MuJoCo warns that a flex hangs loose
+            spec.nuserdata = 3 * len(cloth.vertices) + c.robots
+            spec.add_numeric(name="cloth", data=[0.5, c.young, c.density, c.damping])  # see SETTINGS of the engine
+            return
+        option = spec.option
+        option.integrator = mujoco.mjtIntegrator.mjINT_DISCRETE  # flex elasticity needs it
+        option.solver = mujoco.mjtSolver.mjSOL_CG
+        option.iterations = 300  # the elastic solve needs them in a first step; later ones stop early
+        option.tolerance = 1e-5  # 1e-8 takes twice the time
+        flex.young, flex.poisson, flex.thickness, flex.damping = c.young, _POISSON, c.thickness, c.damping
         flex.elastic2d = 3  # bending and stretching
         flex.selfcollide = mujoco.mjtFlexSelf.mjFLEXSELF_AUTO
         flex.contype, flex.conaffinity, flex.condim = 1, 3, 3
         flex.friction, flex.solref = [0.5, 0.005, 0.0001], [0.02, 1.0]
 
     def configure(self, model: mujoco.MjModel, values: Mapping[str, float]) -> None:
-        """The cloth's friction, and factors of its stiffness, damping and density."""
+        """The cloth's friction, and factors of its stiffness, density and damping."""
         import mujoco
 
-        model.flex_friction[:, 0] = values.get("cloth_friction", 0.5)
-        model.flex_stiffness[:] *= values.get("stiffness", 1.0)
-        model.flex_bending[:] *= values.get("stiffness", 1.0)
-        model.flex_damping[:] *= values.get("damping", 1.0)
+        friction = values.get("cloth_friction", 0.5)
+        stiffness, density, damping = (values.get(name, 1.0) for name in ("stiffness", "density", "damping"))
+        if self.config.engine == "particles":
+            model.numeric_data[:4] = np.array([1.0, self.config.young, self.config.density, self.config.damping]) * [
+                friction, stiffness, density, damping
+            ]  # fmt: skip
+            return
+        model.flex_friction[:, 0] = friction
+        model.flex_stiffness[:] *= stiffness
+        model.flex_bending[:] *= stiffness
+        model.flex_damping[:] *= damping
         bodies = model.flex_vertbodyid
-        model.body_mass[bodies] *= values.get("density", 1.0)
-        model.body_inertia[bodies] *= values.get("density", 1.0)
+        model.body_mass[bodies] *= density
+        model.body_inertia[bodies] *= density
         mujoco.mj_setConst(model, mujoco.MjData(model))
+
+    def engine(self, batch: mujoco.batch.Batch) -> Any:
+        """MuJoCo's batch, or what steps the particle cloth around it.
+
+        Raises:
+            MissingExtra: particles without numba.
+        """
+        c = self.config
+        if c.engine == "flex":
+            return batch
+        from dexprior.worlds.tasks.folding.engine import ParticleBatch
+
+        return ParticleBatch(
+            batch, self.cloth, self._prefixes, thickness=c.thickness, poisson=_POISSON, radius=_RADIUS, board="board"
+        )
 
     def sample(self, rng: np.random.Generator, n: int) -> Scenes:
         """`cloth`: where its middle lies on the table (n, 2) [m]; its `yaw` (n,) [rad]; the fold `line` (n,) [m]."""
+        # a mesh creases along its rows of vertices
+        rows = np.unique(np.round(self.cloth.vertices[:, 0], 9))
+        lines = rows[(rows >= 0.0) & (rows <= 0.1 * self.config.side + 1e-9)]
         shift = rng.uniform(-1.0, 1.0, (n, 2)) * [0.0015, 0.012]
         return {
             "cloth": np.asarray(_TABLE) + shift,
             "yaw": rng.uniform(-0.02, 0.02, n),
-            "line": rng.uniform(0.0, 0.07 * self.config.side, n),
+            "line": rng.choice(lines, n),
         }
 
     def place(self, view: View, ids: np.ndarray, scenes: Scenes) -> None:
@@ -195,8 +237,11 @@ class Folding(Task):
         flat = turned(np.broadcast_to(self.cloth.vertices, (len(ids), *self.cloth.vertices.shape)), scenes["yaw"])
         flat = flat + scenes["cloth"][:, None]
         where = np.concatenate([flat, np.full((*flat.shape[:2], 1), _BOARD_HEIGHT + _RADIUS)], axis=-1)
-        rest, columns = self._rest(view)
-        view.qpos[np.ix_(ids, columns)] = (where - rest).reshape(len(ids), -1)
+        if self.config.engine == "particles":
+            view.field("mocap_pos")[ids] = where
+        else:
+            rest, columns = self._rest(view)
+            view.qpos[np.ix_(ids, columns)] = (where - rest).reshape(len(ids), -1)
         self._line(view)[ids] = scenes["line"]
         self._start(view)[ids] = np.column_stack([scenes["cloth"], scenes["yaw"]])
         self._pinch(view)[ids] = 0.0
@@ -223,12 +268,12 @@ class Folding(Task):
             "slipped": slipped, "speed": np.linalg.norm(v, axis=2).mean(axis=1), "yaw": yaw[:, 0].copy(),
             "pinched": pinched,
             "tool": np.stack([rig.tcp[:, :3] for rig in view.rigs], axis=1),
-            "grip": np.einsum("gv,nvk->ngk", self._grip_weights, x), "hinge": hinge, "goal": goal,
+            "grip": carried(self._grip_place, x), "hinge": hinge, "goal": goal,
         }  # fmt: skip
 
     def cloud(self, view: View, truth: Truth) -> Float[np.ndarray, "n point 3"]:
         """Points of the fabric, evenly over it."""
-        return np.einsum("pv,nvk->npk", self._cloud_weights, self._positions(view))
+        return carried(self._cloud_place, self._positions(view))
 
     def terms(self, truth: Truth) -> dict[str, Float[np.ndarray, " n"]]:
         """Reach the hem, pinch it, cover what the flap should, lie smoothly, do not slip."""
@@ -262,20 +307,25 @@ class Folding(Task):
         return self.cloth.grips(self.config.robots, _INSET)
 
     @cached_property
-    def _grip_weights(self) -> Float[np.ndarray, "robot vertex"]:
-        return self.cloth.weights(self._grips)
+    def _grip_place(self) -> Place:
+        return self.cloth.locate(self._grips)
 
     @cached_property
-    def _cloud_weights(self) -> Float[np.ndarray, "point vertex"]:
+    def _cloud_place(self) -> Place:
         # the golden ratio's multiples cover any outline evenly
         order = np.argsort((np.arange(len(self.cloth.samples)) * 0.6180339887498949) % 1.0, kind="stable")
-        return self.cloth.weights(self.cloth.samples[np.sort(order[: self.points])])
+        return self.cloth.locate(self.cloth.samples[np.sort(order[: self.points])])
 
     def _positions(self, view: View) -> Float[np.ndarray, "n vertex 3"]:
+        if self.config.engine == "particles":
+            return view.field("mocap_pos").copy()
         rest, columns = self._rest(view)
         return rest + view.qpos[:, columns].reshape(view.n, -1, 3)
 
     def _velocities(self, view: View) -> Float[np.ndarray, "n vertex 3"]:
+        if self.config.engine == "particles":
+            count = 3 * len(self.cloth.vertices)
+            return view.field("userdata")[:, :count].reshape(view.n, -1, 3).copy()
         first = view.model.body_dofadr[view.model.flex_vertbodyid]
         return view.qvel[:, (first[:, None] + np.arange(3)).ravel()].reshape(view.n, -1, 3)
 
@@ -308,7 +358,9 @@ class Folding(Task):
             vertex = np.where(before, memory[:, k, 1].astype(int), nearest)
             near = np.linalg.norm(x[rows, vertex] - tool, axis=1) < 1.2 * self.cloth.spacing
             now = ((rig.touch > TOUCH_ON).sum(axis=1) >= 2) & near
-            local = np.einsum("nji,nj->ni", matrix_from_quat(rig.tcp[:, 3:]), x[rows, vertex] - tool)
+            # across the pads there is one place only: what counts is the way along them
+            apart = (x[rows, vertex] - tool)[..., None]
+            local = [1.0, 0.0, 1.0] * (matrix_from_quat(rig.tcp[:, 3:]) * apart).sum(axis=1)
             start = np.where(before[:, None], memory[:, k, 2:5], local)
             moved = np.where(now, np.linalg.norm(local - start, axis=1), 0.0)
             memory[:, k, 0], memory[:, k, 1], memory[:, k, 2:5] = now, vertex, start
@@ -320,10 +372,11 @@ class Folding(Task):
     def _flap_pose(self, x: np.ndarray, line: np.ndarray) -> Float[np.ndarray, "n 7"]:
         """Centre of the flap's vertices and the rotation nearest to how they lie (Kabsch)."""
         flap = self.cloth.vertices[:, 0] > line[:, None]
-        weight = flap / flap.sum(axis=1, keepdims=True)
-        centre = np.einsum("nv,nvk->nk", weight, x)
-        flat = self.cloth.vertices - (weight @ self.cloth.vertices)[:, None]
-        moment = np.einsum("nv,nvk,nvj->nkj", weight, x - centre[:, None], flat)
+        weight = (flap / flap.sum(axis=1, keepdims=True))[..., None]
+        centre = (weight * x).sum(axis=1)
+        flat = self.cloth.vertices - (weight * self.cloth.vertices).sum(axis=1)[:, None]
+        apart = x - centre[:, None]
+        moment = np.stack([(weight * apart * flat[..., k, None]).sum(axis=1) for k in range(2)], axis=-1)
         u, _, vt = np.linalg.svd(moment, full_matrices=False)
         first = u @ vt  # (n, 3, 2): the images of the two material axes
         R = np.concatenate([first, np.cross(first[:, :, 0], first[:, :, 1])[:, :, None]], axis=2)
