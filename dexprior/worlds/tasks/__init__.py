@@ -10,9 +10,9 @@ from __future__ import annotations
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.checking import check_task
 from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
+from dexprior.worlds.tasks.folding import Folding, FoldingConfig
 from dexprior.worlds.tasks.handover import Handover, HandoverConfig
 from dexprior.worlds.tasks.injected import inject
-from dexprior.worlds.tasks.folding import Folding, FoldingConfig
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig

@@ -198,6 +198,8 @@ _REACH = 0.60  # [rad] how far the claw's fingertips turn about the palm's axis
 _OFF_CENTRE = 0.26  # [rad] how far from the middle of a side they may close: well inside the cone of friction
 _OPEN = 0.050  # [m] radius at which they pass a corner of the cube
 _SQUEEZE = 0.010  # [m] by which a fingertip's goal lies inside the cube
+
+
 def handover(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) -> np.ndarray:
     """Over the free end, down when it is still, close, hold until the person has let go, lift a little.
 
@@ -222,6 +224,8 @@ def handover(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndar
     turn = np.zeros_like(move)
     turn[:, 2] = np.where(phase == 2, 0.0, 3.0 * yaw)
     return _action(move, turn, np.where(phase == 2, -1.0, 0.4))
+
+
 def folding(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) -> np.ndarray:
     """Turn the tools towards the hem, pinch it, carry it over the fold line in half a circle, let go and draw back.
 

@@ -9,9 +9,9 @@ from dexprior.config import validate
 from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.tasks.base import Task
 from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
+from dexprior.worlds.tasks.folding import Folding, FoldingConfig
 from dexprior.worlds.tasks.handover import Handover, HandoverConfig
 from dexprior.worlds.tasks.injected import inject
-from dexprior.worlds.tasks.folding import Folding, FoldingConfig
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
