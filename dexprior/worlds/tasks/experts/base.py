@@ -1,0 +1,44 @@
+"""What experts have in common: what one is, and letting one act."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.geometry.rotations import quat_rotate
+from dexprior.worlds.tasks.base import Truth
+from dexprior.worlds.tasks.worlds import MAX_TWIST, RigState, TaskWorlds
+
+__all__ = ["Expert", "gripper_action", "level", "run_expert"]
+
+Expert = Callable[[Truth, tuple[RigState, ...], float, "np.ndarray"], Float[np.ndarray, "n action"]]
+"""(truth, robots, seconds since reset, memory) -> action; `memory` (n, 4) starts at zero and is the expert's own."""
+
+
+def run_expert(worlds: TaskWorlds, expert: Expert) -> tuple[np.ndarray, Truth]:
+    """Let an expert act for an episode from where the worlds are.
+
+    Returns:
+        Whether each world was ever successful, and the truth at the end.
+    """
+    memory, done = np.zeros((worlds.n, 4)), np.zeros(worlds.n, dtype=bool)
+    for k in range(round(worlds.task.horizon / worlds.task.control_dt)):
+        truth = worlds.truth()
+        worlds.step(expert(truth, worlds.view.rigs, k * worlds.task.control_dt, memory))
+        done |= worlds.task.success(worlds.truth())
+    return done, worlds.truth()
+
+
+def gripper_action(linear: np.ndarray, angular: np.ndarray, end: np.ndarray) -> Float[np.ndarray, "n 7"]:
+    """Action of an arm with a gripper: speeds of the tool (n, 3) [m/s] and [rad/s], and the gripper's number (n,)."""
+    twist = np.concatenate([linear, angular], axis=1) / MAX_TWIST
+    return np.concatenate([np.clip(twist, -1.0, 1.0), end[:, None]], axis=1)
+
+
+def level(quat: np.ndarray) -> Float[np.ndarray, "n 2"]:
+    """Turn about x and y that brings a body's z axis upright [rad]."""
+    axis = quat_rotate(quat, np.broadcast_to([0.0, 0.0, 1.0], (len(quat), 3)))
+    axis = axis * np.where(axis[:, 2:] < 0, -1.0, 1.0)
+    return np.cross(axis, [0.0, 0.0, 1.0])[:, :2]

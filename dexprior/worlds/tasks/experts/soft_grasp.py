@@ -1,0 +1,31 @@
+"""Over the fruit, pull, lift."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dexprior.worlds.tasks.base import Truth
+from dexprior.worlds.tasks.worlds import MAX_TWIST, RigState
+from dexprior.worlds.tendon_hands import HAND_FINGERS, MAX_TENSION, preshape
+
+__all__ = ["soft_grasp"]
+
+
+def soft_grasp(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) -> np.ndarray:
+    """Over the fruit, down, pull the tendons until the flesh bears three quarters of its yield, lift, hold.
+
+    A hand with a thumb comes down shaped to the fruit: from wide open its fingertips would swing through the table.
+    """
+    fruit, tool, n = truth["object"][:, :3], truth["tool"], len(memory)
+    high = 0.05 if t < 0.5 else 0.004
+    move = 5.0 * (fruit + np.array([0.0, 0.0, high]) - tool) if t < 1.1 else np.zeros((n, 3))
+    if t >= 1.9:
+        move[:, 2] = np.where(tool[:, 2] < 0.15, 0.14, 0.0)
+    if rigs[0].touch.shape[1] == len(HAND_FINGERS):
+        memory[:, 0] = np.maximum(memory[:, 0], preshape(truth["width"]) * 2.0 / MAX_TENSION)
+    if t >= 1.1:  # integrate towards the wanted load, faster while fewer than two fingertips feel the fruit
+        gain = np.where((truth["force"] > 0.02).sum(axis=1) < 2, 0.08, 0.02)
+        memory[:, 0] = np.clip(memory[:, 0] + gain * (0.75 - truth["load"]), 0.0, 2.0)
+    end = np.tile((1.0 - memory[:, 0])[:, None], (1, rigs[0].touch.shape[1]))
+    twist = np.concatenate([move, np.zeros((n, 3))], axis=1) / MAX_TWIST
+    return np.concatenate([np.clip(twist, -1.0, 1.0), np.clip(end, -1.0, 1.0)], axis=1)
