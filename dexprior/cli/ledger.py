@@ -1,6 +1,7 @@
-"""Fill in the transfer ledger of a policy: success and slip in both worlds, gaps, first divergence.
+"""The transfer ledger: success and slip in both worlds, gaps, first divergence; and fits to real logs.
 
-Writes ledger.json and ledger.html.
+dexprior ledger                fill in the ledger of a policy: ledger.json and ledger.html
+dexprior ledger fit-servo      friction of a servo from logs: train=DIR test=DIR out=RESULT.json
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ from typing import Annotated
 
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
+from dexprior.errors import BadInput
 from dexprior.pipeline.stages import EvaluationConfig
+from dexprior.transfer.servo import ServoFitConfig
+
+WORDS = ("fit-servo",)
 
 
 @config
@@ -20,16 +25,44 @@ class Config:
     policy: str = "runs/demo/07-policy"
     """Folder of a policy's run."""
     out: str = "runs/ledger"
-    """Run folder."""
+    """Run folder; for fit-servo the JSON file of the result."""
+    train: str | None = None
+    """For fit-servo: folder of logs that are fitted."""
+    test: str | None = None
+    """For fit-servo: folder of logs that are predicted."""
+    published: str | None = None
+    """For fit-servo: JSON of a published friction model M1, for comparison."""
     seed: Annotated[int, Ge(0)] = 0
-    """Recorded with the result; the panel has its own."""
+    """Of the search; for a policy it is recorded only, as the panel has its own."""
     evaluation: EvaluationConfig = EvaluationConfig()
     """The panel."""
+    servo: ServoFitConfig = ServoFitConfig()
+    """How long is searched."""
 
 
 def run(config: Config, words: list[str]) -> int:
     """Fill in and show."""
+    if words == ["fit-servo"]:
+        return _fit_servo(config)
+    if words:
+        raise BadInput(f"ledger {' '.join(words)}: choices: {', '.join(WORDS)}, or nothing")
     from dexprior.pipeline.transfer import stage_ledger
 
     show(stage_ledger(config.evaluation, Path(config.policy), Path(config.out), seed=config.seed))
+    return 0
+
+
+def _fit_servo(config: Config) -> int:
+    from dexprior.artifacts import write_json
+    from dexprior.transfer.servo import fit_servo, read_servo_logs, score_servo
+
+    if config.train is None or config.test is None or not config.out.endswith(".json"):
+        raise BadInput("ledger fit-servo: give train=DIR test=DIR out=RESULT.json")
+    train, test = read_servo_logs(config.train), read_servo_logs(config.test)
+    fit = fit_servo(train, config.servo, seed=config.seed)
+    out = Path(config.out)
+    result = score_servo(fit, test, published=config.published) | {"parameters": fit.identified(), "seed": config.seed}
+    fit.save(out.with_name(f"{out.stem}-fit.json"))
+    write_json(out, result)
+    show(result)
     return 0
