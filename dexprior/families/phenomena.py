@@ -103,9 +103,9 @@ class TendonCompliance:
     """A motor that pulls a finger through a tendon that stretches and rubs.
 
     The motor reels to reach the commanded tension, no faster than it can; until then tension follows the stretch:
-    dT = k(T) (reel + dL), k(T) = k (1 + T / T_0), stiffer under load. Of T there arrives what the bends let through
-    (Euler and Eytelwein's capstan, Kaneko et al. 1991 for tendons): T_out in [T exp(-mu theta), T exp(mu theta)], kept
-    while it lies inside: less when pulling, more when letting go.
+    dT = k(T) (reel + dL), k(T) = k (1 + T / T_0), stiffer under load. Of T there arrives what the bends let through,
+    T exp(mu theta s) (Euler and Eytelwein's capstan; Kaneko et al. 1991 for tendons): s goes to -1 where the cable runs
+    towards the motor and to 1 where it runs back, so that more force is kept when letting go than comes when pulling.
     """
 
     friction: Annotated[float, Ge(0)] = 0.10

@@ -51,11 +51,17 @@ def bouc_wen(z: Float[Array, "*n"], change: Float[Array, "*n"], scale: float) ->
 
 
 def capstan(
-    out: Float[Array, "*n"], tension: Float[Array, "*n"], friction: float, angle: Float[Array, "*n"]
+    tension: Float[Array, "*n"], friction: float, angle: Float[Array, "*n"], slide: Float[Array, "*n"]
 ) -> Float[Array, "*n"]:
-    """Tension behind bends: kept while friction can hold it, in [T exp(-mu theta), T exp(mu theta)] [N]."""
-    loss = np.exp(-friction * angle)
-    return np.clip(out, tension * loss, tension / loss)
+    """Tension behind bends, T exp(mu theta s): less where the cable runs towards the motor, more where it runs back.
+
+    Args:
+        tension: at the motor [N].
+        friction: mu of the bends.
+        angle: theta, of all bends [rad].
+        slide: s in [-1, 1], the direction in which the cable slides or would, -1 towards the motor; see `bouc_wen`.
+    """
+    return tension * np.exp(friction * angle * slide)
 
 
 def tendon_tension(

@@ -49,6 +49,7 @@ _READ = 1 | 2 | 8 | 32 | 64 | 128  # found, force, dist, normal, tangent, linvel
 _WIDTH = 1 + 3 + 1 + 3 + 3 + 3
 _STRONGEST = 2  # mjSENS_CONTACT's reduction by force
 _PREFIX = "phenomena/"
+_PRESLIDING = 1e-3  # [m] over which a cable turns from sliding one way to the other; assumed
 
 
 @dataclass(frozen=True)
@@ -157,7 +158,7 @@ class PhenomenaOfWorlds:
         g, m = len(self._geoms), len(self._tendons)
         self._shapes = {
             "friction": np.ones((n, g)), "load": np.zeros((n, g)), "depth": np.zeros((n, g)), "z": np.zeros((n, g)),
-        } | {name: np.zeros((n, m)) for name in ("length", "before", "tension", "out", "bend")}  # fmt: skip
+        } | {name: np.zeros((n, m)) for name in ("length", "before", "tension", "slide", "bend")}  # fmt: skip
         if phenomena.anisotropy is not None:
             view.field("geom_xmat")
         if self._tendons:
@@ -186,7 +187,7 @@ class PhenomenaOfWorlds:
             self._memory(name)[ids] = start[ids]
         if self._tendons:
             view = self._view
-            self._memory("tension")[ids] = self._memory("out")[ids] = view.ctrl[np.ix_(ids, self._pulls)]
+            self._memory("tension")[ids] = view.ctrl[np.ix_(ids, self._pulls)]
             length, bend = self._routes(ids)
             self._memory("length")[ids] = self._memory("before")[ids] = length
             self._memory("bend")[ids] = bend
@@ -224,12 +225,18 @@ class PhenomenaOfWorlds:
             stretch = self._memory("length")[ids] - self._memory("before")[ids]
             self._memory("before")[ids] = self._memory("length")[ids]
             gain = np.array([t.gain for t in self._tendons])
+            before = self._memory("tension")[ids] * gain
+            k = c.stiffness * (1.0 + before / c.stiffening)
             tension = tendon_tension(
-                self._memory("tension")[ids] * gain, commanded[:, self._pulls] * gain, stretch, stiffness=c.stiffness,
-                stiffening=c.stiffening, reel=c.reel * steps * self._timestep,
+                before, commanded[:, self._pulls] * gain, stretch, stiffness=c.stiffness, stiffening=c.stiffening,
+                reel=c.reel * steps * self._timestep,
             )  # fmt: skip
-            out = capstan(self._memory("out")[ids] * gain, tension, c.friction, c.wrap + self._memory("bend")[ids])
-            self._memory("tension")[ids], self._memory("out")[ids] = tension / gain, out / gain
+            # half of the cable lies before the bends, half behind: it slides by the finger's pull and its own stretch
+            slide = bouc_wen(self._memory("slide")[ids], stretch - (tension - before) / (2.0 * k), _PRESLIDING)
+            self._memory("tension")[ids], self._memory("slide")[ids] = tension / gain, slide
+            # what is pulled with is the tension in the middle of these steps: without, the lag would feed oscillations
+            ahead = np.maximum(tension + (0.5 + 1.0 / steps) * k * stretch, 0.0)
+            out = capstan(ahead, c.friction, c.wrap + self._memory("bend")[ids], slide)
             view.ctrl[np.ix_(ids, self._pulls)] = out / gain
 
     def read(self, ids: np.ndarray) -> None:
