@@ -206,6 +206,14 @@ def test_a_riper_fruit_is_softer_and_bruises_earlier():
     np.testing.assert_allclose(fields[1], 0.7 * fields[0])
 
 
+def test_scenes_with_more_serve_a_task_with_less_and_not_the_other_way_round():
+    cluttered = make_task("pick_place", injectors={"clutter": 0.5})
+    rows = [_PLAIN.family.as_dict(row) for row in _PLAIN.family.sample(np.random.default_rng(0), 1)]
+    TaskWorlds(_PLAIN, 1, threads=1).reset(np.arange(1), cluttered.sample(np.random.default_rng(0), 1), rows)
+    with pytest.raises(BadInput, match="scenes without clutter"):
+        TaskWorlds(cluttered, 1, threads=1).reset(np.arange(1), _PLAIN.sample(np.random.default_rng(0), 1), rows)
+
+
 def test_bad_switches_are_refused():
     with pytest.raises(UnknownName, match="textures"):
         make_task("peg", injectors={"fog": 0.5})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from dexprior.errors import BadInput
 from dexprior.families import Injectors
 from dexprior.worlds.injectors import Injector, Stage, make_injectors
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
@@ -85,6 +86,12 @@ class _Injected(Task):
 
     def place(self, view: View, ids: np.ndarray, scenes: Scenes) -> None:
         super().place(view, ids, scenes)  # type: ignore[safe-super]
+        missing = {name for kind in self._kinds for name in kind.sample(np.random.default_rng(0), 1)} - set(scenes)
+        if missing:
+            raise BadInput(
+                f"scenes without {', '.join(sorted(missing))}: a task without these injectors drew them; draw them "
+                "with this one, since tasks leave out what they do not know"
+            )
         for kind in self._kinds:
             kind.place(view, ids, scenes)
 
@@ -121,7 +128,5 @@ class _Injected(Task):
 @functools.cache
 def _injected(kind: type[Task]) -> type[_Injected]:
     if issubclass(kind, _Injected):
-        from dexprior.errors import BadInput
-
         raise BadInput(f"{kind.__name__} has injectors already; name all of them at once")
     return type(f"Injected{kind.__name__}", (_Injected, kind), {})

@@ -50,6 +50,7 @@ class Timeline:
         self._events: list[tuple[Event, ...]] = [()] * view.n
         self._start: list[Mapping[str, float]] = [{}] * view.n
         self._next = np.full(view.n, _NEVER)
+        self._dropouts: dict[str, list[tuple[int, Event]]] = {}
 
     def check(self, events: Sequence[Sequence[Event]], worlds: int) -> None:
         """Whether events can be applied.
@@ -72,6 +73,10 @@ class Timeline:
             self._events[i] = tuple(events[k]) if len(events) else ()
             self._start[i] = values[k]
             self._next[i] = 0 if self._events[i] else _NEVER
+        self._dropouts = {}
+        for i, event in ((i, event) for i, row in enumerate(self._events) for event in row):
+            if event.kind == "dropout":
+                self._dropouts.setdefault(event.target, []).append((i, event))
 
     def apply(self) -> Int[np.ndarray, " changed"]:
         """Bring every world to what holds in the control period that begins now.
@@ -88,12 +93,7 @@ class Timeline:
 
     def dropped(self, stream: str) -> Bool[np.ndarray, " n"] | None:
         """Worlds in which a sensor stream is stale at this moment; None where no world has such an event."""
-        rows = [
-            (i, e)
-            for i, events in enumerate(self._events)
-            for e in events
-            if e.target == stream and e.kind == "dropout"
-        ]
+        rows = self._dropouts.get(stream)
         if not rows:
             return None
         stale, step = np.zeros(self._view.n, dtype=bool), self._step()

@@ -151,6 +151,13 @@ def test_a_sensor_that_drops_out_keeps_its_last_reading(tmp_path):
     quiet = [bool(np.allclose(a, b, atol=1e-5)) for a, b in zip(readings[1:], exact)]
     assert quiet[5:] == [True, True, True]
     assert not any(quiet[:5])
+    for_good = EventPrior(kind="dropout", target="proprio", time=(0.1, 0.1))
+    blind = TaskVectorEnv(task, 1, events=EventFamily("e", (for_good,)), threads=1)
+    blind.reset(seed=0)
+    seen = [blind.step(np.array([[0.5, 0, 0, 0, 0, 0, 1.0]]))[0]["proprio"] for _ in range(12)]
+    assert (seen[0] != seen[1]).any()
+    for later in seen[2:]:
+        np.testing.assert_array_equal(later, seen[1])
     drawn = TaskVectorEnv(task, 2, events=EventFamily("e", (drop,)), threads=1)
     drawn.reset(seed=0)
     assert drawn.worlds.stale("wrench").tolist() == [False, False]
