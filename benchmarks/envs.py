@@ -4,6 +4,7 @@ Prints JSON lines {name, value, unit, peer, peer_value, ratio}. An efficiency is
 needs for the same steps from the same states; 1 is a loop of bare `mj_step`.
 
     python benchmarks/envs.py [worlds]
+    python -c "import envs; envs._cloths()"  # in benchmarks/: the cloths alone
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def main(worlds: int = 256) -> None:
         efficiencies[task] = ours / bare
     _threads(worlds)
     _simulation_speed(worlds)
+    _cloths()
     best = efficiencies["pick_place"]
     for peer in ("FetchPickAndPlace-v4", "HandManipulateBlock-v1"):
         value = _gymnasium_robotics(peer)
@@ -99,6 +101,29 @@ def _simulation_speed(worlds: int) -> None:
     action = np.zeros((8, env.worlds.action_size))
     rate = _cpu(lambda: env.step(action), 20) * 8 * env.task.control_dt
     _print("strawberry in grasp", rate, "simulated s/CPU-s", "target", 5.0)
+
+
+def _cloths() -> None:
+    """Whole folds by the expert, observations and the expert itself not counted: flexes against the particle cloth."""
+    reference = _folding(1, engine="flex", resolution=11)
+    _print("11x11 flex cloth, a fold", reference, "simulated s/CPU-s", "target", 1.3)
+    fine = _folding(1, engine="flex", resolution=15)
+    for resolution in (11, 15):
+        rate = _folding(8, engine="particles", resolution=resolution)
+        _print(f"{resolution}x{resolution} particle cloth, a fold", rate, "simulated s/CPU-s", "15x15 flex", fine)
+
+
+def _folding(worlds: int, **settings: object) -> float:
+    """Simulated seconds per CPU-second, over worlds, of the steps of an episode."""
+    env = make_vec_env("folding", num_envs=worlds, threads=1, autoreset=False, settings=settings)
+    env.reset(seed=0)
+    memory, spent, period = np.zeros((worlds, 4)), 0.0, env.task.control_dt
+    for k in range(round(env.task.horizon / period)):
+        action = EXPERTS["folding"](env.worlds.truth(), env.worlds.view.rigs, k * period, memory)
+        start = time.process_time()
+        env.worlds.step(action)
+        spent += time.process_time() - start
+    return worlds * env.task.horizon / spent
 
 
 def _gymnasium_robotics(name: str) -> float | None:
