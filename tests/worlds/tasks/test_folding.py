@@ -86,6 +86,10 @@ def test_settings_of_the_cloth_are_checked():
         make_task("folding", outline="sock")
     with pytest.raises(ConfigError, match="robots"):
         make_task("folding", robots=3)
+    with pytest.raises(ConfigError, match="engine"):
+        make_task("folding", engine="springs")
+    with pytest.raises(ConfigError, match="side"):
+        make_task("folding", side=2.0)
     with pytest.raises(ConfigError, match="resolution"):
         make_task("folding", resolution=2)
     with pytest.raises(UnknownName, match="shirt"):
@@ -219,6 +223,17 @@ def test_variants_are_folded(settings):
     solved, truth = run_expert(worlds, EXPERTS["folding"])
     assert solved.all()
     assert (truth["slipped"] < 0.01).all()
+
+
+def test_particles_fold_like_the_flex():
+    """One centimetre, on average over the vertices, where the flex lies after the same instance."""
+    lies = {}
+    for engine in ("flex", "particles"):
+        worlds = _worlds(make_task("folding", engine=engine), 1)
+        solved, _ = run_expert(worlds, EXPERTS["folding"])
+        assert solved.all(), engine
+        lies[engine] = worlds.task._positions(worlds.view)
+    assert np.linalg.norm(lies["flex"] - lies["particles"], axis=-1).mean() < 0.01
 
 
 def test_particles_say_what_they_need(monkeypatch):

@@ -50,7 +50,7 @@ class FoldingConfig:
 
     outline: Outline = "square"
     """One of square, shirt."""
-    side: Annotated[float, Gt(0)] = 0.20
+    side: Annotated[float, Ge(0.1), Le(0.3)] = 0.20
     """Length and width of the cloth [m]."""
     resolution: Annotated[int, Ge(5), Le(31)] = 11
     """Vertices along a side."""
@@ -168,7 +168,8 @@ class Folding(Task):
             if not particles:
                 body.add_geom(
                     name=f"cloth_{k}", type=mujoco.mjtGeom.mjGEOM_SPHERE, size=[_RADIUS, 0, 0], mass=0.0, condim=3,
-                    friction=[0.5, 0.005, 0.0001], solref=[0.02, 1.0], rgba=[0, 0, 0, 0], contype=_ON_SUPPORT, conaffinity=0,
+                    friction=[0.5, 0.005, 0.0001], solref=[0.02, 1.0], rgba=[0, 0, 0, 0], contype=_ON_SUPPORT,
+                    conaffinity=0,
                 )  # fmt: skip
                 for name, axis in zip("xyz", np.eye(3)):
                     body.add_joint(name=f"cloth_{k}_{name}", type=mujoco.mjtJoint.mjJNT_SLIDE, axis=axis)
