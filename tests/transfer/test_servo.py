@@ -32,7 +32,7 @@ TRUTH = {
     "load_external": 0.06, "stribeck": 0.5, "stribeck_speed": 1.5, "viscous": 0.008, "gain": 1.05, "delay": 0.006,
     "heating": 0.004, "sag": 0.1,
 }  # fmt: skip
-QUICK = ServoFitConfig(population=16, generations=25, refit=5, folds=2, substeps=1)
+QUICK = ServoFitConfig(population=16, generations=25, folds=2, substeps=1)
 
 
 def values(**changed) -> np.ndarray:
@@ -137,7 +137,7 @@ def test_the_verb_writes_result_and_fit(tmp_path, capsys):
     bench(tmp_path / "test", 1, 1)
     m1 = {"kt": 0.36, "R": 2.8, "armature": 0.0018, "q_offset": 0.02, "friction_base": 0.02, "friction_viscous": 0.005}
     (tmp_path / "m1.json").write_text(json.dumps(m1))
-    quick = ["servo.population=8", "servo.generations=2", "servo.refit=1", "servo.folds=2", "servo.substeps=1"]
+    quick = ["servo.population=8", "servo.generations=2", "servo.folds=2", "servo.substeps=1"]
     arguments = [f"train={tmp_path / 'train'}", f"test={tmp_path / 'test'}", f"out={tmp_path / 'result.json'}"]
     assert main(["ledger", "fit-servo", *arguments, f"published={tmp_path / 'm1.json'}", *quick]) == 0
     result = json.loads((tmp_path / "result.json").read_text())

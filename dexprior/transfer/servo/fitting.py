@@ -1,7 +1,7 @@
 """Fit of the servo's parameters to logs, with a band that says how far predictions go wrong.
 
 The parameters minimise the mean absolute position error of closed-loop simulations, over the logs, by CMA-ES (Hansen,
-arXiv 1604.00772). Then each fold of logs is left out in turn and the others are fitted again, from there: how much the
+arXiv 1604.00772). Then each fold of logs is left out in turn and the others are fitted by themselves: how much these
 members differ says what the logs determine, and their errors on what they have not seen scale the band (split conformal
 prediction with folds; Barber et al. 2021, "Predictive inference with the jackknife+", without its rank correction).
 """
@@ -37,9 +37,7 @@ class ServoFitConfig:
     population: Annotated[int, Ge(8)] = 32
     """Candidates of a generation."""
     generations: Annotated[int, Ge(1)] = 150
-    """Of the fit to all logs."""
-    refit: Annotated[int, Ge(1)] = 40
-    """Generations of each fit without a fold, which starts from the fit to all."""
+    """Of each fit."""
     folds: Annotated[int, Ge(2)] = 4
     """Logs are left out by turns."""
     level: Annotated[float, Gt(0), Lt(1)] = 0.9
@@ -115,16 +113,13 @@ def fit_servo(logs: Sequence[ServoLog], settings: ServoFitConfig, *, seed: int) 
     if len(logs) < settings.folds:
         raise BadInput(f"{len(logs)} logs cannot be left out in {settings.folds} folds; give more logs or fewer folds")
     batch = ServoBatch.of(logs)
-    rng = np.random.default_rng([seed, 0])
-    first = rng.uniform(_LOW, _HIGH, (4 * settings.population, len(_LOW)))
-    start = first[np.argmin(_errors(first, batch, settings).mean(axis=1))]
-    best = _search(start, 0.3, batch, settings, settings.generations, seed=[seed, 1], label="fit servo")
+    best = _search(batch, settings, seed=[seed, 0], label="fit servo")
     members, residuals = [], []
     for fold in range(settings.folds):
-        left = [k for k in range(len(logs)) if k % settings.folds == fold]
-        kept = ServoBatch.of([log for k, log in enumerate(logs) if k not in left])
+        # from scratch: started from the fit to all, a member would know what it must not have seen
+        kept = ServoBatch.of([log for k, log in enumerate(logs) if k % settings.folds != fold])
         label = f"without fold {fold + 1} of {settings.folds}"
-        members.append(_search(best, 0.08, kept, settings, settings.refit, seed=[seed, 2, fold], label=label))
+        members.append(_search(kept, settings, seed=[seed, 1, fold], label=label))
     runs = simulate(np.array(members), batch, substeps=settings.substeps)
     for fold in range(settings.folds):
         for k in range(fold, len(logs), settings.folds):
@@ -167,28 +162,23 @@ def _errors(
 
 
 def _search(
-    start: np.ndarray,
-    sigma: float,
-    batch: ServoBatch,
-    settings: ServoFitConfig,
-    generations: int,
-    *,
-    seed: list[int],
-    label: str,
+    batch: ServoBatch, settings: ServoFitConfig, *, seed: list[int], label: str
 ) -> Float[np.ndarray, " parameter"]:
-    """CMA-ES over the support, scaled to [-1, 1]."""
+    """CMA-ES over the support, scaled to [-1, 1], from the best of a uniform population."""
     import cma
     from tqdm import tqdm
 
     rng = np.random.default_rng(seed)
+    first = rng.uniform(_LOW, _HIGH, (4 * settings.population, len(_LOW)))
+    costs = _errors(first, batch, settings).mean(axis=1)
+    best, least = first[int(costs.argmin())], float(costs.min())
     options = {
         "popsize": settings.population, "bounds": [-1.0, 1.0], "verbose": -9, "tolfun": 0, "tolx": 0,
         "seed": np.nan,  # the package would seed NumPy's global generator
         "randn": lambda *shape: rng.standard_normal(shape),
     }  # fmt: skip
-    strategy = cma.CMAEvolutionStrategy(2 * (start - _LOW) / (_HIGH - _LOW) - 1, sigma, options)
-    best, least = start, float(_errors(start[None], batch, settings).mean())
-    for _ in tqdm(range(generations), desc=label, unit="generation"):
+    strategy = cma.CMAEvolutionStrategy(2 * (best - _LOW) / (_HIGH - _LOW) - 1, 0.3, options)
+    for _ in tqdm(range(settings.generations), desc=label, unit="generation"):
         asked = strategy.ask()
         candidates = _LOW + (np.clip(asked, -1.0, 1.0) + 1) / 2 * (_HIGH - _LOW)
         cost = _errors(candidates, batch, settings).mean(axis=1)
