@@ -1,9 +1,9 @@
 """One world's particle cloth, advanced by a control period: position-based dynamics in compiled scalars.
 
-Small steps of extended position-based dynamics (Macklin, Müller, Chentanez 2016; Macklin et al. 2019): gravity and the
-bending of hinges as forces, stretching and shearing as compliant constraints with Rayleigh damping, and contacts as
-projections whose tangential part obeys Coulomb's law on the accumulated normal part. Importing this module needs the
-extra `compiled`.
+Small steps of extended position-based dynamics (Macklin, Müller, Chentanez 2016; Macklin et al. 2019): gravity as a
+force, the bending of hinges as implicit impulses, stretching and shearing as compliant constraints with Rayleigh
+damping, and contacts as projections whose tangential part obeys Coulomb's law on the accumulated normal part. Importing
+this module needs the extra `compiled`.
 
 Shapes: v vertices, e edges, h hinges, t triangles, s samples, b boxes, g grippers of two boxes each (the last 2 g).
 """
@@ -56,16 +56,24 @@ def _stretch(x, before, w, edges, length, compliance, damping, multiplier, dt):
 
 @_jit
 def _bend(x, v, w, hinges, coefficients, stiffness, damping, dt):
-    """Forces of the quadratic bending energy k/2 |sum_i c_i x_i|^2, and of its Rayleigh damping, onto velocities."""
+    """Impulses of the quadratic bending energy k/2 |sum_i c_i x_i|^2, and of its Rayleigh damping, onto velocities.
+
+    Hinge by hinge, each implicit in its own bend at the end of the step, so that no stiffness bursts.
+    """
+    lead = damping + dt
     for k in range(hinges.shape[0]):
+        mobility = 0.0
+        for m in range(4):
+            mobility += w[hinges[k, m]] * coefficients[k, m] ** 2
+        push = dt * stiffness[k] / (1.0 + dt * lead * stiffness[k] * mobility)
         for axis in range(3):
             bent = 0.0
             for m in range(4):
                 i = hinges[k, m]
-                bent += coefficients[k, m] * (x[i, axis] + damping * v[i, axis])
+                bent += coefficients[k, m] * (x[i, axis] + lead * v[i, axis])
             for m in range(4):
                 i = hinges[k, m]
-                v[i, axis] -= dt * w[i] * coefficients[k, m] * stiffness[k] * bent
+                v[i, axis] -= w[i] * coefficients[k, m] * push * bent
 
 
 @_jit
