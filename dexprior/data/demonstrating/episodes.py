@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 
 from dexprior.data.contacts import contact_schedule
-from dexprior.data.demonstrating.surfaces import task_cloud
+from dexprior.data.demonstrating.surfaces import sheet_cloud, task_cloud
 from dexprior.geometry.timing import hysteresis
 from dexprior.hands.mano import contact_configuration
 from dexprior.hands.skeleton import forward
@@ -18,13 +18,13 @@ from dexprior.types.episode import View
 from dexprior.worlds.demonstrator import CONTACT_OFF, CONTACT_ON
 from dexprior.worlds.human import finger_pose_from_hinges
 from dexprior.worlds.human_rig import wrist_from_gantry
-from dexprior.worlds.tasks import Task
+from dexprior.worlds.tasks import Folding, Task
 from dexprior.worlds.tasks.scene import camera
 from dexprior.worlds.tasks.strategies import Rollout
 
 __all__ = ["OBJECTS", "episode_of"]
 
-OBJECTS = {"nut_bolt": "nut", "peg": "peg", "pick_place": "block", "soft_grasp": "fruit"}
+OBJECTS = {"folding": "cloth", "nut_bolt": "nut", "peg": "peg", "pick_place": "block", "soft_grasp": "fruit"}
 """Task -> what is manipulated. The name says nothing of size or shape."""
 
 
@@ -76,8 +76,12 @@ def episode_of(
     (main, frames), *others = colour.items()
     size = frames.shape[1]
     held = np.flatnonzero(touching.sum(axis=1) >= 2)
+    if isinstance(task, Folding):
+        cloud = sheet_cloud(rollout.cloud[world], points)
+    else:
+        cloud = task_cloud(task, pose[0], rollout.mocap[0, world], points)
     condition = PriorCondition(
-        cloud=task_cloud(task, pose[0], rollout.mocap[0, world], points),
+        cloud=cloud,
         start=contact_configuration(hand, 0),
         target=contact_configuration(hand, int(held[-1]) if len(held) else n - 1),
         camera=camera(main, size),

@@ -29,6 +29,7 @@ from dexprior.worlds.tasks.strategies import RefineConfig, demonstrate, strategi
 __all__ = ["OBJECT_VARIANTS", "TaskDemonstrationConfig", "demonstration_tasks", "generate_demonstrations"]
 
 OBJECT_VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "folding": tuple({"side": side, "robots": 1} for side in (0.18, 0.20, 0.22)),
     "nut_bolt": tuple(
         {"thread": {"across_flats": width, "nut_height": height}, "start": "started"}
         for width in (0.034, 0.038, 0.042)
@@ -44,7 +45,13 @@ OBJECT_VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
 }
 """Task -> settings of its objects; each is as likely."""
 _BATCH = 16  # demonstrations simulated together; part of what decides the episodes
-_HAND = {"nut_bolt": "end_effector", "peg": "end_effector", "pick_place": "end_effector", "soft_grasp": "hand"}
+_HAND = {
+    "folding": "end_effector",
+    "nut_bolt": "end_effector",
+    "peg": "end_effector",
+    "pick_place": "end_effector",
+    "soft_grasp": "hand",
+}
 
 
 @config

@@ -9,12 +9,12 @@ from jaxtyping import Float
 
 from dexprior import extras
 from dexprior.data.clouds import place
-from dexprior.errors import UnknownName
+from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.tasks import NutBolt, Peg, PickPlace, SoftGrasp, Task
 from dexprior.worlds.tasks.peg import WALL
 from dexprior.worlds.threads import bolt_mesh, nut_mesh
 
-__all__ = ["local_cloud", "task_cloud"]
+__all__ = ["local_cloud", "sheet_cloud", "task_cloud"]
 
 _DENSE = 32  # points drawn for each one that is kept
 
@@ -38,6 +38,22 @@ def task_cloud(
     few = 3 * points // 8
     parts = (local_cloud(task, points - few), pose), (local_cloud(task, few, fixed=True), fixed[0])
     return np.concatenate([place(cloud, np.asarray(at)) for cloud, at in parts])
+
+
+def sheet_cloud(sheet: Float[np.ndarray, "vertex 3"], points: int) -> Float[np.ndarray, "point 6"]:
+    """Points of a cloth as it lies, with normals upwards, by farthest-point sampling.
+
+    Raises:
+        BadInput: more points than the sheet has.
+    """
+    o3d = extras.open3d()
+    if points > len(sheet):
+        raise BadInput(f"a cloud of {points} points of a cloth of which {len(sheet)} are known")
+    cloud = o3d.geometry.PointCloud(o3d.utility.Vector3dVector(sheet))
+    cloud.estimate_normals(o3d.geometry.KDTreeSearchParamKNN(8))
+    cloud.orient_normals_to_align_with_direction(np.array([0.0, 0.0, 1.0]))
+    kept = cloud.farthest_point_down_sample(points)
+    return np.concatenate([np.asarray(kept.points), np.asarray(kept.normals)], axis=1)
 
 
 @functools.lru_cache(maxsize=64)

@@ -7,9 +7,9 @@ import pytest
 
 from dexprior.config import validate
 from dexprior.data.demonstrating import TaskDemonstrationConfig, demonstration_tasks, generate_demonstrations
-from dexprior.data.demonstrating.surfaces import local_cloud, task_cloud
+from dexprior.data.demonstrating.surfaces import local_cloud, sheet_cloud, task_cloud
 from dexprior.data.shards import ShardSet
-from dexprior.errors import ConfigError, UnknownName
+from dexprior.errors import BadInput, ConfigError, UnknownName
 from dexprior.hands.skeleton import forward
 from dexprior.worlds.render import check_graphics
 from dexprior.worlds.tasks import make_task
@@ -124,6 +124,18 @@ def test_the_cloud_of_nut_and_bolt_lies_around_its_axis():
     assert nut.max() < t.across_flats / np.sqrt(3) + 1e-6
     assert rest.max() < t.radius + t.depth
     assert np.abs(cloud[:40, 2] - 0.06).max() <= t.nut_height / 2 + 1e-9
+
+
+def test_the_cloud_of_a_cloth_is_as_it_lies_with_normals_upwards():
+    x, y = np.meshgrid(np.linspace(0, 0.2, 9), np.linspace(0, 0.2, 9))
+    sheet = np.stack([x, y, -0.5 * np.maximum(x - 0.15, 0)], axis=-1).reshape(-1, 3)
+    cloud = sheet_cloud(sheet, 32)
+    flat = cloud[:, 0] < 0.12
+    np.testing.assert_allclose(cloud[flat, 3:], [[0, 0, 1]] * int(flat.sum()), atol=1e-6)
+    assert (cloud[:, 5] > 0.5).all()
+    assert cloud[:, 3].max() > 0.1  # of the hem that hangs
+    with pytest.raises(BadInput, match="82 points of a cloth of which 81"):
+        sheet_cloud(sheet, 82)
 
 
 def test_bad_settings_are_named(tmp_path):

@@ -60,6 +60,7 @@ def test_plans_start_at_zero_move_forward_in_time_and_end_within_the_clip():
         "soft_grasp": {"hand": "human_hand"},
         "peg": {"end_effector": "human_hand", "start": "standing"},
         "nut_bolt": {"end_effector": "human_hand", "start": "started"},
+        "folding": {"end_effector": "human_hand", "robots": 1},
     }
     for name in STRATEGIES:
         task = make_task(name, arm="gantry", **others.get(name, {"end_effector": "human_hand"}))
@@ -190,3 +191,20 @@ def test_starts_that_cannot_be_are_refused():
         make_task("nut_bolt", end_effector="human_hand")
     with pytest.raises(ConfigError, match="may be there already"):
         make_task("nut_bolt", start="started", caught=0.3)
+
+
+def test_a_hand_folds_the_cloth_and_does_not_let_it_slip():
+    task = make_task("folding", arm="gantry", end_effector="human_hand", robots=1)
+    worlds = TaskWorlds(task, 2, arm_action="joint", family=task.reality, threads=1)
+    scenes, parameters = drawn(task, 2, seed=1)
+    strategy = strategies_of("folding")[0]
+    made = roll_out(worlds, strategy, scenes, parameters, np.full((2, len(strategy.knobs)), 0.5))
+    truth = worlds.truth()
+    assert made.success.all()
+    assert (truth["slipped"] < 0.01).all()
+    # the thumb is one of those that pinch while the hem goes over
+    over = made.touch[len(made.t) // 2]
+    assert (over[:, 0] > 0.5).all()
+    assert (over[:, 1:3].max(axis=1) > 0.5).all()
+    with pytest.raises(ConfigError, match="made for the parallel gripper"):
+        make_task("folding", end_effector="human_hand")

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
+import dexprior.worlds.human_rig  # noqa: F401  # registers the human hand
 from dexprior.config import Ge, Gt, Le, config
+from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
 from dexprior.worlds.measures import TOUCH_ON, slip_speed, tolerance
@@ -57,7 +59,9 @@ class FoldingConfig:
     robots: Literal[1, 2] = 2
     """One pinches the hem's middle, two its ends."""
     arm: str = "gantry"
-    """Name of the arms; each carries a parallel gripper."""
+    """Name of the arms."""
+    end_effector: str = "parallel"
+    """Name of the gripper that each carries, or of a hand."""
     engine: Literal["flex", "particles"] = "flex"
     """MuJoCo's flex, or the particle cloth, which is faster and needs the extra `compiled`."""
     density: Annotated[float, Gt(0)] = 0.4
@@ -76,6 +80,15 @@ class FoldingConfig:
     """How far the hem may slip between the pads [m]."""
     timestep: Annotated[float, Gt(0)] = 0.008
     """Simulation step [s]."""
+
+    def __post_init__(self) -> None:
+        if self.end_effector == "parallel":
+            return
+        if self.engine == "particles" or self.robots != 1:
+            raise BadInput(
+                f"FoldingConfig: {self.end_effector!r} folds with robots=1 and engine='flex'; two robots and the "
+                "particle cloth are made for the parallel gripper"
+            )
 
 
 _TRAINING = ParameterFamily(
@@ -147,8 +160,8 @@ class Folding(Task):
         rigs = []
         for prefix, base, grip in zip(self._prefixes, apart, self.cloth.grips(c.robots, _INSET)):
             over = (_TABLE[0] + c.side / 2 + 0.06, _TABLE[1] + float(grip[1]) - base, _BOARD_HEIGHT + 0.12)
-            home = posture(c.arm, "parallel", over, np.pi / 2)
-            rigs.append(add_rig(spec, c.arm, "parallel", prefix=prefix, position=(0.0, base, 0.0), home=home))
+            home = posture(c.arm, c.end_effector, over, np.pi / 2) if c.end_effector == "parallel" else None
+            rigs.append(add_rig(spec, c.arm, c.end_effector, prefix=prefix, position=(0.0, base, 0.0), home=home))
         if c.engine == "particles":  # no fabric keeps the pads apart in MuJoCo
             for joint in (spec.joint(f"{prefix}pad_{side}") for prefix in self._prefixes for side in ("left", "right")):
                 joint.range = [_RADIUS, joint.range[1]]
@@ -256,6 +269,15 @@ class Folding(Task):
         self._start(view)[ids] = np.column_stack([scenes["cloth"], scenes["yaw"]])
         self._pinch(view)[ids] = 0.0
 
+    def fold(self, scenes: Scenes) -> tuple[Float[np.ndarray, "n robot 3"], ...]:
+        """Of the cloth as it lies at the start: where each robot should pinch, the point on the fold line beside that,
+        and where the fold takes the pinched point [m]."""
+        grips = np.broadcast_to(self._grips, (len(scenes["yaw"]), *self._grips.shape))
+        across = mirrored(grips, scenes["line"][:, None])
+        height = np.full((*grips.shape[:2], 1), _BOARD_HEIGHT + _RADIUS)
+        ground = (turned(p, scenes["yaw"]) + scenes["cloth"][:, None] for p in (grips, (across + grips) / 2, across))
+        return tuple(np.concatenate([points, height], axis=-1) for points in ground)
+
     def measure(self, view: View) -> Truth:
         """Also, of the cloth: `coverage` and `wrinkle` (n,), see `flap_coverage` and `wrinkle`; `slipped` (n,) [m], the
         farthest that fabric moved between the pads since they pinched it; `speed` (n,), of its vertices [m/s]; its
@@ -266,11 +288,7 @@ class Folding(Task):
         cloth, line = self.cloth, self._line(view)
         x, v = self._positions(view), self._velocities(view)
         origin, yaw = np.split(self._start(view), [2], axis=1)
-        grips = np.broadcast_to(self._grips, (view.n, *self._grips.shape))
-        across = mirrored(grips, line[:, None])
-        ground = [turned(points, yaw[:, 0]) + origin[:, None] for points in (across, (across + grips) / 2)]
-        height = np.full((*grips.shape[:2], 1), _BOARD_HEIGHT + _RADIUS)
-        goal, hinge = (np.concatenate([points, height], axis=-1) for points in ground)
+        _, hinge, goal = self.fold({"cloth": origin, "yaw": yaw[:, 0], "line": line})
         pinched, slip, slipped = self._pinches(view, x, v)
         return {
             "object": self._flap_pose(x, line), "held": pinched.any(axis=1), "slip": slip,
@@ -362,12 +380,12 @@ class Folding(Task):
         memory, rows = self._pinch(view), np.arange(view.n)
         pinched, slip = np.zeros((view.n, len(view.rigs)), dtype=bool), np.zeros(view.n)
         for k, rig in enumerate(view.rigs):
-            tool = rig.tcp[:, :3]
+            tool = self._between_fingers(view, k)
             nearest = np.linalg.norm(x - tool[:, None], axis=2).argmin(axis=1)
             before = memory[:, k, 0] > 0
             vertex = np.where(before, memory[:, k, 1].astype(int), nearest)
             near = np.linalg.norm(x[rows, vertex] - tool, axis=1) < 1.2 * self.cloth.spacing
-            now = ((rig.touch > TOUCH_ON).sum(axis=1) >= 2) & near
+            now = _opposed(rig.touch > TOUCH_ON) & near
             # across the pads there is one place only: what counts is the way along them
             apart = (x[rows, vertex] - tool)[..., None]
             local = [1.0, 0.0, 1.0] * (matrix_from_quat(rig.tcp[:, 3:]) * apart).sum(axis=1)
@@ -378,6 +396,13 @@ class Folding(Task):
             speed = slip_speed(point=x[rows, vertex], velocity=v[rows, vertex], tool=tool, twist=rig.twist, held=now)
             pinched[:, k], slip = now, np.maximum(slip, speed)
         return pinched, slip, memory[:, :, 5].max(axis=1)
+
+    def _between_fingers(self, view: View, robot: int) -> Float[np.ndarray, "n 3"]:
+        """Where fabric is pinched: the gripper's tool centre point, or halfway from a hand's thumb to its index [m]."""
+        if self.config.end_effector == "parallel":
+            return view.rigs[robot].tcp[:, :3]
+        sites = [view.model.site(self._prefixes[robot] + name).id for name in ("touch_thumb", "touch_index")]
+        return view.field("site_xpos")[:, sites].mean(axis=1)
 
     def _flap_pose(self, x: np.ndarray, line: np.ndarray) -> Float[np.ndarray, "n 7"]:
         """Centre of the flap's vertices and the rotation nearest to how they lie (Kabsch)."""
@@ -391,6 +416,11 @@ class Folding(Task):
         first = u @ vt  # (n, 3, 2): the images of the two material axes
         R = np.concatenate([first, np.cross(first[:, :, 0], first[:, :, 1])[:, :, None]], axis=2)
         return np.concatenate([centre, quat_from_matrix(R)], axis=1)
+
+
+def _opposed(touching: Bool[np.ndarray, "n fingertip"]) -> Bool[np.ndarray, " n"]:
+    """Whether the first fingertip, a hand's thumb or one of two pads, and another one touch."""
+    return touching[:, 0] & touching[:, 1:].any(axis=1)
 
 
 _SMOOTH = [0.05, 0.005, 0.0001]  # of two frictions MuJoCo takes the larger: the cloth's own

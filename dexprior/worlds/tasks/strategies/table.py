@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dexprior.errors import UnknownName
+from dexprior.worlds.tasks.strategies.folding import FOLDING
 from dexprior.worlds.tasks.strategies.nut_bolt import NUT_BOLT
 from dexprior.worlds.tasks.strategies.peg import PEG
 from dexprior.worlds.tasks.strategies.pick_place import PICK_PLACE
@@ -12,6 +13,7 @@ from dexprior.worlds.tasks.strategies.soft_grasp import SOFT_GRASP
 __all__ = ["STRATEGIES", "strategies_of", "strategy_of"]
 
 STRATEGIES: dict[str, tuple[Strategy, ...]] = {
+    "folding": FOLDING,
     "nut_bolt": NUT_BOLT,
     "peg": PEG,
     "pick_place": PICK_PLACE,
