@@ -184,8 +184,8 @@ class SoftGrasp(Task):
 
     def measure(self, view: View) -> Truth:
         """Also `force` (n, fingertip) [N], the largest `pressure` [Pa], its `load` on the flesh (1 yields), `bruise`,
-        `squash`: the largest compression of the shape [1], `width`: the fruit's smallest diameter [m], `tool` (n, 3)
-        and `time` (n,) [s]."""
+        `squash`: the largest compression of the shape [1], `width`: the fruit's smallest diameter [m], its
+        `weight` [N], `tool` (n, 3) and `time` (n,) [s]."""
         rig, fruit = view.rigs[0], self.fruit
         velocity = view.qvel[:, self._node_dofs(view)].reshape(view.n, -1, 3).mean(axis=1)
         centre, gradient = self._deformation(view)
@@ -204,7 +204,8 @@ class SoftGrasp(Task):
         return {
             "object": pose, **rig.grasp(centre, velocity, touch_on=TOUCH_ON / 3), "force": rig.touch,
             "pressure": pressure, "load": load, "bruise": bruise.copy(), "squash": 1.0 - stretch.min(axis=1),
-            "width": np.full(view.n, min(fruit.size)), "tool": rig.tcp[:, :3], "time": np.array(view.time),
+            "width": np.full(view.n, min(fruit.size)), "weight": np.full(view.n, 9.81 * fruit.mass),
+            "tool": rig.tcp[:, :3], "time": np.array(view.time),
         }  # fmt: skip
 
     def cloud(self, view: View, truth: Truth) -> Float[np.ndarray, "n point 3"]:

@@ -12,9 +12,10 @@ __all__ = ["soft_grasp"]
 
 
 def soft_grasp(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) -> np.ndarray:
-    """Over the fruit, down, pull the tendons until the flesh bears three quarters of its yield, lift, hold.
+    """Over the fruit, down, pull, lift, hold.
 
-    A hand with a thumb comes down shaped to the fruit: from wide open its fingertips would swing through the table.
+    It pulls until the flesh bears three quarters of its yield, or a fingertip four times the fruit's weight. A hand
+    with a thumb comes down shaped to the fruit: from wide open its fingertips would swing through the table.
     """
     fruit, tool, n = truth["object"][:, :3], truth["tool"], len(memory)
     high = 0.05 if t < 0.5 else 0.004
@@ -23,9 +24,11 @@ def soft_grasp(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.nd
         move[:, 2] = np.where(tool[:, 2] < 0.15, 0.14, 0.0)
     if rigs[0].touch.shape[1] == len(HAND_FINGERS):
         memory[:, 0] = np.maximum(memory[:, 0], preshape(truth["width"]) * 2.0 / MAX_TENSION)
-    if t >= 1.1:  # integrate towards the wanted load, faster while fewer than two fingertips feel the fruit
-        gain = np.where((truth["force"] > 0.02).sum(axis=1) < 2, 0.08, 0.02)
-        memory[:, 0] = np.clip(memory[:, 0] + gain * (0.75 - truth["load"]), 0.0, 2.0)
+    if t >= 1.1:  # integrate: fast while fewer than two fingertips feel the fruit, or none bears more than its weight
+        firm = truth["force"].max(axis=1) / truth["weight"]
+        loose = ((truth["force"] > 0.02).sum(axis=1) < 2) | ((truth["load"] < 0.4) & (firm < 1.5))
+        missing = np.minimum(0.75 - truth["load"], 1.0 - firm / 4.0)
+        memory[:, 0] = np.clip(memory[:, 0] + np.where(loose, 0.08, 0.02) * missing, 0.0, 2.0)
     end = np.tile((1.0 - memory[:, 0])[:, None], (1, rigs[0].touch.shape[1]))
     twist = np.concatenate([move, np.zeros((n, 3))], axis=1) / MAX_TWIST
     return np.concatenate([np.clip(twist, -1.0, 1.0), np.clip(end, -1.0, 1.0)], axis=1)
