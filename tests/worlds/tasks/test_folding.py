@@ -225,7 +225,7 @@ def test_a_shirt_is_folded_by_its_sleeves():
 
 
 def test_one_robot_carries_the_hem_over():
-    """Not always onto its place: the free corners trail, and the expert solves two of three."""
+    """Not always onto its place: the free corners trail, and the expert solves three of four."""
     worlds = _worlds(make_task("folding", engine="particles", robots=1), 1)
     _, truth = run_expert(worlds, EXPERTS["folding"])
     assert worlds.action_size == 7
