@@ -188,6 +188,12 @@ def _sentence(task: str, seed: int, batch: int) -> str:
     return choices[int(np.random.default_rng([seed, 3, batch]).integers(len(choices)))]
 
 
+def _object(task: str, seed: int, batch: int) -> tuple[np.random.Generator, int]:
+    """What draws a batch's instances, and the number of its object; neither knows the sentence."""
+    rng = np.random.default_rng([seed, 1, batch])
+    return rng, int(rng.integers(len(OBJECT_VARIANTS[task])))
+
+
 def _wording(task: str, text: str, rng: np.random.Generator) -> str:
     """Another sentence for the same strategy."""
     choices = strategy_of(task, text).sentences
@@ -199,8 +205,7 @@ def _make_batch(task: str, config: TaskDemonstrationConfig, seed: int, batch: in
     writer = _worker["writer"]
     text = _sentence(task, seed, batch)
     strategy = strategy_of(task, text)
-    rng = np.random.default_rng([seed, 1, batch])
-    variant = int(rng.integers(len(OBJECT_VARIANTS[task])))
+    rng, variant = _object(task, seed, batch)
     made, worlds = _worlds(task, variant)
     scenes = made.sample(rng, _BATCH)
     parameters = [made.reality.as_dict(row) for row in made.reality.sample(rng, _BATCH)]

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import chi2_contingency
 
 from dexprior.config import validate
-from dexprior.data.demonstrating import TaskDemonstrationConfig, demonstration_tasks, generate_demonstrations
+from dexprior.data.demonstrating import (
+    OBJECT_VARIANTS,
+    TaskDemonstrationConfig,
+    demonstration_tasks,
+    generate,
+    generate_demonstrations,
+)
 from dexprior.data.demonstrating.surfaces import local_cloud, sheet_cloud, task_cloud
 from dexprior.data.shards import ShardSet
 from dexprior.errors import BadInput, ConfigError, UnknownName
 from dexprior.hands.skeleton import forward
 from dexprior.worlds.render import check_graphics
 from dexprior.worlds.tasks import make_task
-from dexprior.worlds.tasks.strategies import strategy_of
+from dexprior.worlds.tasks.strategies import strategies_of, strategy_of
 
 _CONFIG = TaskDemonstrationConfig(n=3, workers=1)
 needs_graphics = pytest.mark.skipif(check_graphics() is not None, reason="no off-screen rendering here")
@@ -136,6 +143,20 @@ def test_the_cloud_of_a_cloth_is_as_it_lies_with_normals_upwards():
     assert cloud[:, 3].max() > 0.1  # of the hem that hangs
     with pytest.raises(BadInput, match="82 points of a cloth of which 81"):
         sheet_cloud(sheet, 82)
+
+
+@pytest.mark.parametrize("task", demonstration_tasks())
+def test_the_sentence_says_nothing_of_the_object_nor_the_object_of_the_sentence(task):
+    """Counts of strategy and object over 1,200 batches are those of independent draws (chi-squared)."""
+    names = [strategy.name for strategy in strategies_of(task)]
+    counts = np.zeros((len(names), len(OBJECT_VARIANTS[task])))
+    for batch in range(1200):
+        strategy = strategy_of(task, generate._sentence(task, 7, batch)).name
+        counts[names.index(strategy), generate._object(task, 7, batch)[1]] += 1
+    assert counts.min() > 0
+    assert chi2_contingency(counts).pvalue > 1e-3
+    share = counts.sum(axis=1) / 1200
+    np.testing.assert_allclose(share, 1 / len(names), atol=0.02)
 
 
 def test_bad_settings_are_named(tmp_path):
