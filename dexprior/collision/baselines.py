@@ -9,11 +9,11 @@ from jaxtyping import Float
 
 from dexprior.collision.closed_form import RestitutionFriction
 from dexprior.collision.evaluation import relative_error
-from dexprior.collision.minimize import minimize_cma
 from dexprior.collision.parameters import ContactRanges
 from dexprior.config import Ge, Gt, config
 from dexprior.data.impacts import PlanarImpacts
 from dexprior.data.simulated_impacts import CONTACT_PARAMETERS, simulate_impacts
+from dexprior.stats.minimize import minimize_cma
 
 __all__ = ["CmaConfig", "GridConfig", "fit_closed_form", "simulate_with", "tune_mujoco_cma", "tune_mujoco_grid"]
 

@@ -23,13 +23,13 @@ from torch import nn
 
 from dexprior.collision.calibration import Identified, IdentifyConfig, finetune, identify
 from dexprior.collision.closed_form import RestitutionFriction
-from dexprior.collision.minimize import minimize_cma
 from dexprior.collision.planar.rollout import object_velocity, strike_contact
 from dexprior.collision.planar.sliding import friction_acceleration
 from dexprior.collision.residual import ResidualConfig
 from dexprior.collision.surrogate import Surrogate, contact_velocity
 from dexprior.config import Ge, Gt, config
 from dexprior.errors import BadInput
+from dexprior.stats.minimize import minimize_cma
 from dexprior.types.check import Checker
 from dexprior.types.collision import ContactGeometry
 from dexprior.worlds.pushing import PushingConfig, Strikes, simulate_strikes

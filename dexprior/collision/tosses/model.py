@@ -19,7 +19,6 @@ from typing import Annotated
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.collision.minimize import minimize_cma
 from dexprior.collision.tosses.family import (
     CUBE_FAMILY,
     family_from_unit,
@@ -33,6 +32,7 @@ from dexprior.config import Ge, Gt, config
 from dexprior.data.tosses import CubeScale, CubeTosses
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat
+from dexprior.stats.minimize import minimize_cma
 
 __all__ = [
     "CubeSimulator",

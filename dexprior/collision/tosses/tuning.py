@@ -19,7 +19,6 @@ from typing import Annotated
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.collision.minimize import minimize_cma
 from dexprior.collision.tosses.metrics import pose_cost, relative_error, subtrajectory_errors, subtrajectory_starts
 from dexprior.collision.tosses.segmentation import CornerImpacts
 from dexprior.collision.tosses.simulation import (
@@ -31,6 +30,7 @@ from dexprior.collision.tosses.simulation import (
 from dexprior.config import Ge, Gt, config
 from dexprior.data.tosses import CUBE_PARAMETERS, CubeScale, CubeTosses
 from dexprior.errors import BadInput, UnknownName
+from dexprior.stats.minimize import minimize_cma
 
 __all__ = [
     "CUBE_RANGES",

@@ -19,6 +19,7 @@ from jaxtyping import Float
 from dexprior.artifacts import make_header, write_json
 from dexprior.config import Ge, Gt, Lt, config
 from dexprior.errors import ArtifactError, BadInput
+from dexprior.stats.minimize import minimize_cma
 from dexprior.transfer.servo.logs import ServoLog
 from dexprior.transfer.servo.model import SERVO_FAMILY, ServoBatch, simulate
 
@@ -165,27 +166,31 @@ def _search(
     batch: ServoBatch, settings: ServoFitConfig, *, seed: list[int], label: str
 ) -> Float[np.ndarray, " parameter"]:
     """CMA-ES over the support, scaled to [-1, 1], from the best of a uniform population."""
-    import cma
     from tqdm import tqdm
 
     rng = np.random.default_rng(seed)
-    first = rng.uniform(_LOW, _HIGH, (4 * settings.population, len(_LOW)))
-    costs = _errors(first, batch, settings).mean(axis=1)
-    best, least = first[int(costs.argmin())], float(costs.min())
-    options = {
-        "popsize": settings.population, "bounds": [-1.0, 1.0], "verbose": -9, "tolfun": 0, "tolx": 0,
-        "seed": np.nan,  # the package would seed NumPy's global generator
-        "randn": lambda *shape: rng.standard_normal(shape),
-    }  # fmt: skip
-    strategy = cma.CMAEvolutionStrategy(2 * (best - _LOW) / (_HIGH - _LOW) - 1, 0.3, options)
-    for _ in tqdm(range(settings.generations), desc=label, unit="generation"):
-        asked = strategy.ask()
-        candidates = _LOW + (np.clip(asked, -1.0, 1.0) + 1) / 2 * (_HIGH - _LOW)
-        cost = _errors(candidates, batch, settings).mean(axis=1)
-        strategy.tell(asked, cost.tolist())
-        if cost.min() < least:
-            best, least = candidates[int(cost.argmin())], float(cost.min())
-    return best
+    first = rng.uniform(-1.0, 1.0, (4 * settings.population, len(_LOW)))
+    with tqdm(total=settings.generations, desc=label, unit="generation") as bar:
+
+        def cost(scaled: Float[np.ndarray, "candidate parameter"]) -> Float[np.ndarray, " candidate"]:
+            bar.update()
+            return _errors(_unscaled(scaled), batch, settings).mean(axis=1)
+
+        costs = _errors(_unscaled(first), batch, settings).mean(axis=1)
+        best, _ = minimize_cma(
+            cost,
+            first[int(costs.argmin())],
+            spread=0.3,
+            bounds=(-1.0, 1.0),
+            population=settings.population,
+            evaluations=settings.population * settings.generations,
+            seed=int(rng.integers(2**31)),
+        )
+    return _unscaled(best)
+
+
+def _unscaled(scaled: Float[np.ndarray, "*n parameter"]) -> Float[np.ndarray, "*n parameter"]:
+    return _LOW + (scaled + 1) / 2 * (_HIGH - _LOW)
 
 
 def _laplace(
