@@ -2,6 +2,7 @@
 
 dexprior ledger                fill in the ledger of a policy: ledger.json and ledger.html
 dexprior ledger fit-servo      friction of a servo from logs: train=DIR test=DIR out=RESULT.json
+dexprior ledger report LOGDIR  lag, backlash, noise floor and first departure of an arm's joints: out=DIR
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
 from dexprior.pipeline.stages import EvaluationConfig
+from dexprior.transfer.arm import ArmReportConfig
 from dexprior.transfer.servo import ServoFitConfig
 
-WORDS = ("fit-servo",)
+WORDS = ("fit-servo", "report LOGDIR")
 
 
 @config
@@ -38,12 +40,16 @@ class Config:
     """The panel."""
     servo: ServoFitConfig = ServoFitConfig()
     """How long is searched."""
+    arm: ArmReportConfig = ArmReportConfig()
+    """How an arm's logs are measured."""
 
 
 def run(config: Config, words: list[str]) -> int:
     """Fill in and show."""
     if words == ["fit-servo"]:
         return _fit_servo(config)
+    if words[:1] == ["report"]:
+        return _report(config, words[1:])
     if words:
         raise BadInput(f"ledger {' '.join(words)}: choices: {', '.join(WORDS)}, or nothing")
     from dexprior.pipeline.transfer import stage_ledger
@@ -65,4 +71,25 @@ def _fit_servo(config: Config) -> int:
     fit.save(out.with_name(f"{out.stem}-fit.json"))
     write_json(out, result)
     show(result)
+    return 0
+
+
+def _report(config: Config, words: list[str]) -> int:
+    from dexprior.transfer.arm import measure_arm, next_steps, write_arm_report
+
+    if len(words) != 1:
+        raise BadInput(
+            f"ledger report takes one folder of logs, got {len(words)}: dexprior ledger report LOGDIR out=DIR"
+        )
+    ledger = measure_arm(words[0], config.arm, seed=config.seed)
+    page = write_arm_report(ledger, config.out)
+    show(
+        {
+            "page": page,
+            "motions": [motion.log.name for motion in ledger.motions],
+            "left_out": ledger.refused,
+            "lag_s": {joint: ledger.pooled(joint)["lag_s"] for joint in ledger.joints},
+            "next_steps": next_steps(ledger),
+        }
+    )
     return 0

@@ -1,0 +1,362 @@
+"""Logs of a position-controlled arm: what was commanded and what was measured, each with its own clock.
+
+Two forms are read.
+
+- A folder a motion, as the SO-101 recordings of isaac-sim2real/sage (Apache-2.0) have it: `joint_list.txt` (a name a
+  line), `control.csv` and `state_motor.csv` with the columns `timestamp` [microseconds] and `positions`, a JSON list
+  [rad] in the order of the joints; optionally `event.csv` with `timestamp` and `event`.
+- A file a motion, `NAME.csv`: `t` [s], and `JOINT_command` and `JOINT_measured` [rad] for every joint; optionally
+  `t_measured` [s], where the measurements have a clock of their own.
+
+Any CSV may be gzipped. A log that was cut off (a gzip stream without its end, half a last record) is read as far as
+it is whole, and says so in `ArmLog.notes`; anything else that is wrong is refused by name.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.errors import BadInput
+from dexprior.types import Channel, Trace
+
+__all__ = ["ArmLog", "read_arm_log", "read_arm_logs"]
+
+_FEWEST = 100  # samples; below, neither a lag nor an interval means anything
+_GAP = 0.25  # [s] longest pause between two records: a longer one is a lost connection or a clock that jumped
+_DRIFT = 0.02  # relative change of the clock's median step from the first to the last tenth of a log
+_APART = 0.1  # [s] by which two clocks of one log may have parted, or the two files may begin and end apart
+_ANGLE = 4 * np.pi  # [rad] beyond it an angle is no joint's: degrees, or encoder ticks
+_SPEED = 40.0  # [rad/s] 99th percentile; faster than any geared joint: degrees, or encoder ticks
+_SETTLE = 5  # records of a cut log's end that may be broken
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArmLog:
+    """One motion."""
+
+    name: str
+    joints: tuple[str, ...]
+    t_command: Float[np.ndarray, " sent"]
+    """[s], from the log's first record."""
+    command: Float[np.ndarray, "sent joint"]
+    """Commanded positions [rad]."""
+    t_measured: Float[np.ndarray, " time"]
+    """[s], same zero as `t_command`."""
+    measured: Float[np.ndarray, "time joint"]
+    """Measured positions [rad]."""
+    events: tuple[tuple[float, str], ...] = ()
+    """[s] and name."""
+    notes: tuple[str, ...] = ()
+    """What is not whole about it."""
+
+    @property
+    def seconds(self) -> float:
+        """Time for which both signals are known."""
+        return float(self._ends()[1] - self._ends()[0])
+
+    @property
+    def dt(self) -> float:
+        """Median step of the measurements [s]."""
+        return float(np.median(np.diff(self.t_measured)))
+
+    def even(
+        self,
+    ) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "time joint"], Float[np.ndarray, "time joint"]]:
+        """Time [s], command and measurement [rad] at the measurements' median step, interpolated linearly."""
+        first, last = self._ends()
+        t = first + np.arange(int((last - first) / self.dt + 1e-9) + 1) * self.dt
+        return t, _interpolate(t, self.t_command, self.command), _interpolate(t, self.t_measured, self.measured)
+
+    def resolution(self) -> Float[np.ndarray, " joint"]:
+        """Smallest step of each joint's measurement [rad]; 0 where it never changes."""
+        steps = np.abs(np.diff(self.measured, axis=0))
+        return np.array([s[s > 1e-9].min() if (s > 1e-9).any() else 0.0 for s in steps.T])
+
+    def trace(self) -> Trace:
+        """The log as a trace with one channel for commands and one for measurements."""
+        sent = Channel(
+            t=self.t_command, t_host=self.t_command, value=self.command, unit="rad", frame="joint", kind="commanded"
+        )
+        seen = Channel(
+            t=self.t_measured, t_host=self.t_measured, value=self.measured, unit="rad", frame="joint", kind="measured"
+        )
+        return Trace(
+            channels={"command": sent, "measured": seen},
+            panel_hash=self.name,
+            info={"joints": list(self.joints), "events": [list(e) for e in self.events], "notes": list(self.notes)},
+        )
+
+    def _ends(self) -> tuple[float, float]:
+        return (
+            float(max(self.t_command[0], self.t_measured[0])),
+            float(min(self.t_command[-1], self.t_measured[-1])),
+        )
+
+
+def read_arm_logs(folder: str | Path) -> tuple[list[ArmLog], dict[str, str]]:
+    """All motions of a folder by name, and those that cannot be used with the reason.
+
+    Raises:
+        BadInput: no such folder, no log in it, or none that can be used.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise BadInput(f"{folder} is no folder of logs")
+    paths = sorted(p for p in folder.iterdir() if _is_log(p))
+    if not paths:
+        raise BadInput(
+            f"{folder} holds no log: neither folders with control.csv and state_motor.csv, nor files NAME.csv (also "
+            f".gz)"
+        )
+    logs, refused = [], {}
+    for path in paths:
+        try:
+            logs.append(read_arm_log(path))
+        except BadInput as error:
+            refused[_stem(path)] = str(error)
+    if not logs:
+        raise BadInput(f"{folder}: no log can be used. " + " ".join(refused.values()))
+    return logs, refused
+
+
+def read_arm_log(path: str | Path) -> ArmLog:
+    """One motion: a folder, or a CSV file.
+
+    Raises:
+        BadInput: a file, column or joint that is missing, values that are not finite or not radians, a clock that
+            jumps, drifts or disagrees with the other one, or too little that is whole.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise BadInput(f"no log at {path}")
+    log = _read_folder(path) if path.is_dir() else _read_file(path)
+    for label, t, value in (("command", log.t_command, log.command), ("measured", log.t_measured, log.measured)):
+        _check_clock(path, label, t)
+        _check_values(path, label, t, value, log.joints)
+    starts, ends = abs(log.t_command[0] - log.t_measured[0]), abs(log.t_command[-1] - log.t_measured[-1])
+    if ends - starts > _APART and not log.notes:
+        raise BadInput(
+            f"{path}: the clocks of command and measurement part by {ends - starts:.3f} s until the end "
+            f"({log.t_command[-1]:.3f} and {log.t_measured[-1]:.3f} s): one of them drifts, or one file is cut"
+        )
+    if log.seconds < _FEWEST * log.dt:
+        raise BadInput(f"{path}: command and measurement overlap for {log.seconds:.3f} s only; are they one motion?")
+    return log
+
+
+def _is_log(path: Path) -> bool:
+    if path.is_dir():
+        return any((path / f"{name}.csv{end}").exists() for name in ("control", "state_motor") for end in ("", ".gz"))
+    return path.name.endswith((".csv", ".csv.gz"))
+
+
+def _stem(path: Path) -> str:
+    return path.name.removesuffix(".gz").removesuffix(".csv")
+
+
+def _read_folder(folder: Path) -> ArmLog:
+    names = folder / "joint_list.txt"
+    if not names.is_file():
+        raise BadInput(f"{folder}: no joint_list.txt, so that nobody knows which joint is which")
+    joints = tuple(line.strip() for line in names.read_text().splitlines() if line.strip())
+    if not joints or len(set(joints)) != len(joints):
+        raise BadInput(f"{names}: needs a name a line, each once; found {', '.join(joints) or 'none'}")
+    notes: list[str] = []
+    times, values = {}, {}
+    for part in ("control", "state_motor"):
+        path = _part(folder, part)
+        rows, columns, cut = _rows(path)
+        for column in ("timestamp", "positions"):
+            if column not in columns:
+                raise BadInput(f"{path}: no column {column!r}; it has {', '.join(columns)}")
+        times[part], values[part], dropped = _parse(path, rows, columns, joints)
+        notes += [f"{path.name}: {text}" for text in (cut, dropped) if text]
+    step = float(np.median(np.diff(times["state_motor"])))
+    if step < 10.0:
+        raise BadInput(f"{folder}: timestamps are {step:g} apart, which are no microseconds (a record each 10 us?)")
+    zero = min(float(times["control"][0]), float(times["state_motor"][0]))
+    return ArmLog(
+        name=folder.name, joints=joints, t_command=(times["control"] - zero) * 1e-6, command=values["control"],
+        t_measured=(times["state_motor"] - zero) * 1e-6, measured=values["state_motor"],
+        events=_events(folder, zero), notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _parse(
+    path: Path, rows: list[list[str]], columns: list[str], joints: tuple[str, ...]
+) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "time joint"], str]:
+    at_t, at_q = columns.index("timestamp"), columns.index("positions")
+    t, q = [], []
+    for k, row in enumerate(rows):
+        try:
+            position = json.loads(row[at_q])
+            if len(position) != len(joints):
+                raise BadInput(
+                    f"{path}: record {k + 1} has {len(position)} positions, joint_list.txt names {len(joints)} joints "
+                    f"({', '.join(joints)})"
+                )
+            q.append([float(v) if v is not None else np.nan for v in position])
+            t.append(float(row[at_t]))
+        except (IndexError, TypeError, ValueError) as error:
+            if isinstance(error, BadInput):
+                raise
+            if k < len(rows) - _SETTLE:
+                raise BadInput(f"{path}: record {k + 1} of {len(rows)} is broken: {','.join(row)[:60]!r}") from None
+            del q[len(t) :]
+            return *_enough(path, t, q), f"cut in the middle of record {k + 1}; the {k} before it are used"
+    return *_enough(path, t, q), ""
+
+
+def _read_file(path: Path) -> ArmLog:
+    rows, columns, cut = _rows(path)
+    if "t" not in columns:
+        raise BadInput(f"{path}: no column 't' [s]; it has {', '.join(columns)}")
+    joints = tuple(c.removesuffix("_command") for c in columns if c.endswith("_command"))
+    if not joints:
+        raise BadInput(f"{path}: no column JOINT_command [rad]; it has {', '.join(columns)}")
+    lacking = [f"{joint}_measured" for joint in joints if f"{joint}_measured" not in columns]
+    if lacking:
+        raise BadInput(f"{path}: no column {', '.join(lacking)}; it has {', '.join(columns)}")
+    notes = [f"{path.name}: {cut}"] if cut else []
+    numbers: list[list[float]] = []
+    for k, row in enumerate(rows):
+        try:
+            if len(row) != len(columns):
+                raise ValueError
+            numbers.append([float(cell) if cell.strip() else np.nan for cell in row])
+        except ValueError:
+            if k < len(rows) - _SETTLE:
+                raise BadInput(f"{path}: record {k + 1} of {len(rows)} is broken: {','.join(row)[:60]!r}") from None
+            notes.append(f"{path.name}: cut in the middle of record {k + 1}; the {k} before it are used")
+            break
+    t, table = _enough(path, [row[columns.index("t")] for row in numbers], numbers)
+    t_measured = table[:, columns.index("t_measured")] if "t_measured" in columns else t
+    zero = float(min(t[0], t_measured[0]))
+    return ArmLog(
+        name=_stem(path), joints=joints, t_command=t - zero, t_measured=t_measured - zero,
+        command=table[:, [columns.index(f"{joint}_command") for joint in joints]],
+        measured=table[:, [columns.index(f"{joint}_measured") for joint in joints]], notes=tuple(notes),
+    )  # fmt: skip
+
+
+def _enough(
+    path: Path, t: list[float], values: list[list[float]]
+) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "time column"]]:
+    if len(t) < _FEWEST:
+        raise BadInput(f"{path}: {len(t)} whole records; at least {_FEWEST} are needed")
+    return np.array(t, dtype=np.float64), np.array(values, dtype=np.float64)
+
+
+def _part(folder: Path, part: str) -> Path:
+    for end in (".csv.gz", ".csv"):
+        if (folder / f"{part}{end}").is_file():
+            return folder / f"{part}{end}"
+    missing = "what was commanded" if part == "control" else "what was measured"
+    raise BadInput(f"{folder}: no {part}.csv (or .csv.gz): {missing} is missing")
+
+
+def _rows(path: Path) -> tuple[list[list[str]], list[str], str]:
+    """Records, names of columns, and a sentence where the gzip stream breaks off."""
+    raw, cut = path.read_bytes(), ""
+    if not raw:
+        raise BadInput(f"{path} is empty")
+    if path.suffix == ".gz":
+        pieces = []
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
+                while piece := stream.read(1 << 14):
+                    pieces.append(piece)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            cut = f"the gzip stream is damaged ({error})"
+        raw = b"".join(pieces) if not cut else _salvaged(raw)
+        if not raw:
+            raise BadInput(f"{path}: {cut or 'is empty'}; nothing of it can be read")
+    rows = [row for row in csv.reader(io.StringIO(raw.decode(errors="replace"))) if row]
+    columns = [name.strip() for name in rows[0]] if rows else []
+    if len(rows) < 2:
+        raise BadInput(f"{path} holds no records, only {', '.join(columns) or 'nothing'}")
+    if not cut and not raw.endswith((b"\n", b'"')):
+        rows = rows[:-1]
+        cut = f"cut in record {len(rows)}, which has no line end; the {len(rows) - 1} before it are used"
+    elif cut:
+        rows = rows[:-1]  # the last one may be cut inside a number, which nothing shows
+        cut += f"; the {len(rows) - 1} records before the damage are used"
+    return rows[1:], columns, cut
+
+
+def _salvaged(raw: bytes) -> bytes:
+    """What a damaged gzip stream gives before the damage."""
+    engine, pieces = zlib.decompressobj(wbits=31), []
+    for k in range(0, len(raw), 256):
+        try:
+            pieces.append(engine.decompress(raw[k : k + 256]))
+        except zlib.error:
+            break
+    return b"".join(pieces)
+
+
+def _events(folder: Path, zero: float) -> tuple[tuple[float, str], ...]:
+    try:
+        rows, columns, _ = _rows(_part(folder, "event"))
+        at = columns.index("timestamp"), columns.index("event")
+        return tuple(((float(row[at[0]]) - zero) * 1e-6, row[at[1]]) for row in rows)
+    except (BadInput, ValueError, IndexError):
+        return ()  # events are shown only; nothing rests on them
+
+
+def _check_clock(path: Path, label: str, t: Float[np.ndarray, " time"]) -> None:
+    if not np.isfinite(t).all():
+        raise BadInput(f"{path}: the {label} clock is not finite at record {int(np.argmin(np.isfinite(t))) + 1}")
+    steps = np.diff(t)
+    if (steps <= 0).any():
+        k = int(np.argmax(steps <= 0))
+        raise BadInput(f"{path}: the {label} clock jumps back or stands still at record {k + 2} ({steps[k]:+.6f} s)")
+    if steps.max() > _GAP:
+        k = int(np.argmax(steps))
+        raise BadInput(
+            f"{path}: the {label} clock jumps by {steps[k]:.3f} s at record {k + 2} (a lost connection? timestamps "
+            f"that "
+            "are in another unit?)"
+        )
+    tenth = max(len(steps) // 10, 20)
+    early, late = np.median(steps[:tenth]), np.median(steps[-tenth:])
+    if abs(late / early - 1) > _DRIFT:
+        raise BadInput(
+            f"{path}: the {label} clock drifts: a step takes {early * 1e3:.3f} ms at the start and {late * 1e3:.3f} ms "
+            "at the end"
+        )
+
+
+def _check_values(
+    path: Path,
+    label: str,
+    t: Float[np.ndarray, " time"],
+    value: Float[np.ndarray, "time joint"],
+    joints: tuple[str, ...],
+) -> None:
+    bad = ~np.isfinite(value)
+    if bad.any():
+        row, joint = np.argwhere(bad)[0]
+        raise BadInput(f"{path}: {label} of {joints[joint]} is not finite at record {row + 1} ({bad.sum()} in all)")
+    speed = np.quantile(np.abs(np.diff(value, axis=0)) / np.diff(t)[:, None], 0.99, axis=0)
+    for k, joint in enumerate(joints):
+        if np.abs(value[:, k]).max() > _ANGLE or speed[k] > _SPEED:
+            raise BadInput(
+                f"{path}: {label} of {joint} reaches {np.abs(value[:, k]).max():.1f} at {speed[k]:.1f} a second, which "
+                "are no radians (degrees? encoder ticks?)"
+            )
+
+
+def _interpolate(
+    t: Float[np.ndarray, " time"], known: Float[np.ndarray, " n"], value: Float[np.ndarray, "n joint"]
+) -> Float[np.ndarray, "time joint"]:
+    return np.stack([np.interp(t, known, column) for column in value.T], axis=1)

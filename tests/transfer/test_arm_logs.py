@@ -1,0 +1,212 @@
+"""Logs of an arm: two forms are read, and whatever is wrong with one is named."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dexprior.errors import BadInput
+from dexprior.transfer.arm import read_arm_log, read_arm_logs
+
+JOINTS = ("shoulder", "elbow")
+N = 400
+
+
+def motion(lag: float = 0.1, n: int = N) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Time [s], command and measurement [rad] of two joints."""
+    t = np.arange(n) * 0.02
+    turn = np.array([1.3, 0.7])
+    return t, 0.3 * np.sin(turn * t[:, None]), 0.3 * np.sin(turn * (t[:, None] - lag))
+
+
+def write_folder(folder: Path, t, command, measured, joints=JOINTS, zipped: bool = True) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "joint_list.txt").write_text("\n".join(joints) + "\n")
+    for name, kind, value in (("control", "CONTROL", command), ("state_motor", "STATE_MOTOR", measured)):
+        lines = ["type,timestamp,positions"]
+        lines += [f'{kind},{time * 1e6},"{json.dumps([float(v) for v in row])}"' for time, row in zip(t, value)]
+        write_lines(folder / f"{name}.csv", lines, zipped)
+    write_lines(folder / "event.csv", ["type,timestamp,event", "EVENT,0,MOTION_START"], zipped)
+    return folder
+
+
+def write_lines(path: Path, lines: list[str], zipped: bool = False) -> Path:
+    text = "\n".join(lines) + "\n"
+    if zipped:
+        path = path.with_name(f"{path.name}.gz")
+        path.write_bytes(gzip.compress(text.encode()))
+    else:
+        path.write_text(text)
+    return path
+
+
+def table(t, command, measured, joints=JOINTS, t_measured=None) -> list[str]:
+    columns = ["t", *(f"{j}_command" for j in joints), *(f"{j}_measured" for j in joints)]
+    values = np.column_stack([t, command, measured])
+    if t_measured is not None:
+        columns, values = [*columns, "t_measured"], np.column_stack([values, t_measured])
+    return [",".join(columns), *(",".join(repr(float(v)) for v in row) for row in values)]
+
+
+def test_both_forms_say_the_same(tmp_path):
+    t, command, measured = motion()
+    folder = read_arm_log(write_folder(tmp_path / "wave", t + 7.0, command, measured))
+    plain = read_arm_log(write_folder(tmp_path / "plain", t, command, measured, zipped=False))
+    file = read_arm_log(write_lines(tmp_path / "wave.csv", table(t + 7.0, command, measured), zipped=True))
+    for log in (folder, plain, file):
+        assert log.joints == JOINTS
+        np.testing.assert_allclose(log.t_command, t, atol=1e-9)
+        np.testing.assert_array_equal(log.command, command)
+        np.testing.assert_array_equal(log.measured, measured)
+        assert log.notes == ()
+    assert folder.name == file.name == "wave"
+    assert folder.events == ((pytest.approx(-7.0), "MOTION_START"),)
+    assert folder.dt == pytest.approx(0.02)
+    trace = folder.trace()
+    assert trace["command"].kind == "commanded"
+    assert trace["measured"].unit == "rad"
+
+
+def test_each_signal_keeps_its_own_clock(tmp_path):
+    t, command, measured = motion()
+    log = read_arm_log(write_lines(tmp_path / "a.csv", table(t, command, measured, t_measured=t + 0.013)))
+    np.testing.assert_allclose(log.t_measured - log.t_command, 0.013, atol=1e-12)
+    even, sent, seen = log.even()
+    assert even[0] == pytest.approx(0.013)
+    np.testing.assert_allclose(sent[:, 0], 0.3 * np.sin(1.3 * even), atol=1e-4)
+    np.testing.assert_allclose(seen[:, 0], 0.3 * np.sin(1.3 * (even - 0.113)), atol=1e-4)
+
+
+def _with(row: int, column: int, value: float):
+    def change(t, command, measured):
+        measured[row, column] = value
+        return t, command, measured
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (_with(50, 1, np.nan), "measured of elbow is not finite at record 51"),
+        (lambda t, c, m: (t, c, np.rad2deg(m) * 2), "measured of shoulder reaches 34.* no radians"),
+        (lambda t, c, m: (np.where(t > 4, t + 3, t), c, m), r"clock jumps by 3.020 s at record 202"),
+        (lambda t, c, m: (np.where(t > 4, t - 0.1, t), c, m), r"jumps back or stands still at record 202"),
+        (lambda t, c, m: (t + 0.004 * t**2, c, m), "clock drifts: a step takes 20"),
+        (lambda t, c, m: (t[:40], c[:40], m[:40]), "40 whole records; at least 100"),
+        (lambda t, c, m: (t, c[:, :1], m), "record 1 has 1 positions, joint_list.txt names 2 joints"),
+        (lambda t, c, m: (t * 1e-6, c, m), "no microseconds"),
+    ],
+)
+def test_folders_that_cannot_be_used_are_named(tmp_path, change, message):
+    folder = write_folder(tmp_path / "wave", *change(*motion()))
+    with pytest.raises(BadInput, match=message) as caught:
+        read_arm_log(folder)
+    assert "wave" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: [line.replace("t,", "time,", 1) for line in lines[:1]] + lines[1:], "no column 't'"),
+        (lambda lines: [lines[0].replace("elbow_measured", "elbow"), *lines[1:]], "no column elbow_measured"),
+        (lambda lines: [lines[0].replace("_command", "_goal"), *lines[1:]], "no column JOINT_command"),
+        (lambda lines: lines[:1], "holds no records"),
+        (lambda lines: [*lines[:50], "what,is,this,line,here", *lines[50:]], "record 50 of 401 is broken: 'what,is"),
+        (lambda lines: [*lines[:50], lines[50].rpartition(",")[0] + ",", *lines[51:]], "not finite at record 50"),
+    ],
+)
+def test_files_that_cannot_be_used_are_named(tmp_path, change, message):
+    path = write_lines(tmp_path / "wave.csv", change(table(*motion())))
+    with pytest.raises(BadInput, match=message) as caught:
+        read_arm_log(path)
+    assert "wave.csv" in str(caught.value)
+
+
+def test_missing_and_empty_files_are_named(tmp_path):
+    for name in ("control", "state_motor"):
+        folder = write_folder(tmp_path / f"without_{name}", *motion())
+        (folder / f"{name}.csv.gz").unlink()
+        with pytest.raises(BadInput, match=rf"no {name}\.csv"):
+            read_arm_log(folder)
+        (folder / f"{name}.csv.gz").write_bytes(b"")
+        with pytest.raises(BadInput, match="is empty"):
+            read_arm_log(folder)
+        (folder / f"{name}.csv.gz").write_bytes(b"no gzip at all")
+        with pytest.raises(BadInput, match="nothing of it can be read"):
+            read_arm_log(folder)
+    (folder / "joint_list.txt").unlink()
+    with pytest.raises(BadInput, match=r"no joint_list\.txt"):
+        read_arm_log(folder)
+    with pytest.raises(BadInput, match="no log at"):
+        read_arm_log(tmp_path / "nothing")
+
+
+def test_clocks_that_part_are_named(tmp_path):
+    t, command, measured = motion(n=2000)
+    with pytest.raises(BadInput, match=r"part by 0\.400 s until the end"):
+        read_arm_log(write_lines(tmp_path / "a.csv", table(t, command, measured, t_measured=t * 1.01)))
+
+
+def test_a_truncated_gzip_is_used_as_far_as_it_goes(tmp_path):
+    t, command, measured = motion()
+    folder = write_folder(tmp_path / "wave", t, command, measured)
+    path = folder / "state_motor.csv.gz"
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(0.7 * len(whole))])
+    log = read_arm_log(folder)
+    kept = len(log.measured)
+    assert 0.4 * N < kept < N
+    np.testing.assert_array_equal(log.measured, measured[:kept])
+    assert len(log.command) == N
+    assert log.seconds == pytest.approx(t[kept - 1])
+    assert "gzip stream is damaged" in log.notes[0]
+    assert f"the {kept} records before" in log.notes[0]
+
+
+@pytest.mark.parametrize("form", ["folder", "file"])
+def test_a_log_cut_in_a_record_is_used_up_to_it(tmp_path, form):
+    t, command, measured = motion()
+    if form == "folder":
+        path = write_folder(tmp_path / "wave", t, command, measured, zipped=False) / "control.csv"
+    else:
+        path = write_lines(tmp_path / "wave.csv", table(t, command, measured))
+    text = path.read_text().rstrip("\n").rpartition(",")[0]  # inside the last record
+    for end, said in (("", f"cut in record {N}, which has no line end"), ("\n", f"cut in the middle of record {N}")):
+        path.write_text(text + end)
+        log = read_arm_log(path if form == "file" else path.parent)
+        np.testing.assert_array_equal(log.command, command[: N - 1])
+        assert log.notes == (f"{path.name}: {said}; the {N - 1} before it are used",)
+
+
+def test_a_last_record_without_its_line_end_is_not_trusted(tmp_path):
+    """It may be cut inside its last number, which nothing shows."""
+    t, command, measured = motion()
+    path = write_lines(tmp_path / "wave.csv", table(t, command, measured))
+    path.write_text(path.read_text()[:-5])
+    log = read_arm_log(path)
+    np.testing.assert_array_equal(log.measured, measured[: N - 1])
+    assert "which has no line end" in log.notes[0]
+
+
+def test_a_folder_reads_what_can_be_read_and_says_what_can_not(tmp_path):
+    with pytest.raises(BadInput, match="is no folder"):
+        read_arm_logs(tmp_path / "nothing")
+    with pytest.raises(BadInput, match="holds no log"):
+        read_arm_logs(tmp_path)
+    t, command, measured = motion()
+    bad = measured.copy()
+    bad[3, 0] = np.inf
+    write_lines(tmp_path / "bad.csv", table(t, command, bad))
+    with pytest.raises(BadInput, match=r"no log can be used.*shoulder is not finite"):
+        read_arm_logs(tmp_path)
+    write_folder(tmp_path / "good", t, command, measured)
+    (tmp_path / "LICENSE").write_text("any")
+    logs, refused = read_arm_logs(tmp_path)
+    assert [log.name for log in logs] == ["good"]
+    assert list(refused) == ["bad"]
+    assert "shoulder is not finite at record 4" in refused["bad"]
