@@ -142,7 +142,7 @@ def test_backlash_needs_reversals():
     whole = fit_lag(t, command, delayed(t, command, 0.1), SETTINGS, block=2.0, resolution=STEP)
     fit = fit_backlash(t, command, command, whole, SETTINGS, block=2.0, resolution=STEP)
     assert fit.width is None
-    assert "0 reversals" in fit.reason
+    assert "turns 0 times" in fit.reason
 
 
 def test_periods_are_found_below_one_sample():

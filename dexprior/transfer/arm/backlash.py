@@ -76,7 +76,7 @@ def fit_backlash(
         return BacklashFit(width=None, delay=None, reversals=turns, reason=lag.reason)
     if turns < _FEWEST:
         return BacklashFit(
-            width=None, delay=None, reversals=turns, reason=f"{turns} reversals of the command; {_FEWEST} are needed"
+            width=None, delay=None, reversals=turns, reason=f"the command turns {turns} times; {_FEWEST} are needed"
         )  # fmt: skip
     used = (t >= t[0] + settings.settle + settings.latest) & (t <= t[-1] + min(settings.earliest, 0.0))
     blocks = Blocks.of(int(used.sum()), float(t[1] - t[0]), block, settings.draws, seed)
@@ -94,7 +94,8 @@ def fit_backlash(
     found, _, best = parabola(widths, profile)
     delay = found_delays[best, np.arange(len(best))]
     width = expand(float(found[0]), found[1:], settings.level, blocks.blocks)
-    width = Estimate(width.value, max(width.low, 0.0), width.high)
+    # draws that all end at zero do not show that there is none: an encoder's step could hide
+    width = Estimate(width.value, max(width.low, 0.0), max(width.high, resolution))
     reason = ""
     if best[0] == len(widths) - 1 and widths[-1] >= widest:
         reason = f"the best width lies at the end of the search, {widest:.3f} rad"

@@ -41,12 +41,19 @@ class JointRecord:
     left: float
     """The same of measurement minus prediction [rad]."""
 
+    @property
+    def mostly_dead_band(self) -> bool:
+        """Whether less than half of the lag is left as a delay beside the backlash."""
+        lag, delay = self.lag.lag, self.backlash.delay
+        return lag is not None and delay is not None and delay.high < lag.value / 2
+
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         lag, backlash, floor = self.lag, self.backlash, self.floor
         return {
             "lag_s": lag.lag.as_dict() if lag.lag else None,
             "lag_reason": lag.reason,
+            "lag_mostly_dead_band": self.mostly_dead_band,
             "lag_halves_s": list(lag.halves) if lag.halves else None,
             "gain": lag.gain.as_dict() if lag.gain else None,
             "static_error_rad": lag.offset,

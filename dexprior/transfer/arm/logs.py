@@ -115,7 +115,7 @@ def read_arm_logs(folder: str | Path) -> tuple[list[ArmLog], dict[str, str]]:
     if not paths:
         raise BadInput(
             f"{folder} holds no log: neither folders with control.csv and state_motor.csv, nor files NAME.csv (also "
-            f".gz)"
+            ".gz)"
         )
     logs, refused = [], {}
     for path in paths:
@@ -324,8 +324,7 @@ def _check_clock(path: Path, label: str, t: Float[np.ndarray, " time"]) -> None:
         k = int(np.argmax(steps))
         raise BadInput(
             f"{path}: the {label} clock jumps by {steps[k]:.3f} s at record {k + 2} (a lost connection? timestamps "
-            f"that "
-            "are in another unit?)"
+            "that are in another unit?)"
         )
     tenth = max(len(steps) // 10, 20)
     early, late = np.median(steps[:tenth]), np.median(steps[-tenth:])

@@ -30,8 +30,8 @@ def write_arm_report(ledger: ArmLedger, out: str | Path) -> Path:
     write_json(out / "family.json", ledger.family().to_json())
     page = Page(
         "Ledger of an arm's logs",
-        f"{len(ledger.motions)} motions, {sum(m.log.seconds for m in ledger.motions):.0f} s, "
-        f"{len(ledger.joints)} joints; intervals are {ledger.settings.level:.0%}",
+        f"{len(ledger.motions)} motions, {sum(m.log.seconds for m in ledger.motions):.0f} s, {len(ledger.joints)} "
+        f"joints; intervals are {ledger.settings.level:.0%}",
     )
     _summary(page, ledger, data["next_steps"])
     _lag(page, ledger)
@@ -55,10 +55,9 @@ def next_steps(ledger: ArmLedger) -> list[str]:
         worst = max(lags, key=lambda joint: lags[joint])
         steps.append(
             f"Set the command delay: {ACTUATOR_DELAY} = {delay.mean:.3f} s, between {delay.low:.3f} and "
-            f"{delay.high:.3f} "
-            f"(family.json). The whole lag is {np.median(list(lags.values())):.3f} s, largest in {worst} "
-            f"({lags[worst]:.3f} s). Where your simulated servo lags by itself, subtract what it lags for the same "
-            f"command."
+            f"{delay.high:.3f} (family.json), which is what is left beside the dead band; without one, the whole lag "
+            f"of {np.median(list(lags.values())):.3f} s, largest in {worst} ({lags[worst]:.3f} s). Where your "
+            "simulated servo lags by itself, subtract what it lags for the same command."
         )
     else:
         steps.append("No joint's lag is identifiable: record motions that turn every joint back and forth.")
@@ -75,8 +74,7 @@ def next_steps(ledger: ArmLedger) -> list[str]:
             f"Set the dead band: {BACKLASH} = {b.mean:.4f} rad, between {b.low:.4f} and {b.high:.4f}. By joint: "
             + ", ".join(f"{joint} {width:.4f}" for joint, width in wide.items())
             + ". It holds gear play and what stiction does under the servo's gain; to part them, turn the joint by "
-            "hand "
-            "with the motor held."
+            "hand with the motor held."
         )
     sags = {
         joint: float(np.median([r.lag.offset for _, r in ledger.cells(joint)])) for joint in ledger.joints
@@ -87,8 +85,7 @@ def next_steps(ledger: ArmLedger) -> list[str]:
             "Static error: "
             + ", ".join(f"{joint} {sag:+.3f} rad" for joint, sag in loaded.items())
             + ". A gain that is too low for the load, or a zero that is off: model the servo's stiffness under "
-            "gravity, "
-            "or calibrate, before a policy is blamed."
+            "gravity, or calibrate, before a policy is blamed."
         )
     still = [joint for joint in ledger.joints if pooled[joint]["lag_s"] is None]
     if still:
@@ -96,8 +93,7 @@ def next_steps(ledger: ArmLedger) -> list[str]:
     if all(p["noise_floor_rad"] is None for p in pooled.values()):
         steps.append(
             "No noise floor: nothing is repeated. Record 20 repeats of one motion; until then no residual can be "
-            "called "
-            "a gap of the simulator rather than scatter of the arm."
+            "called a gap of the simulator rather than scatter of the arm."
         )
     else:
         ratio = {
@@ -107,9 +103,8 @@ def next_steps(ledger: ArmLedger) -> list[str]:
         }
         most = max(ratio, key=lambda joint: ratio[joint])
         steps.append(
-            f"After lag, gain and offset {most} is still {ratio[most]:.1f} times its own noise floor away (median "
-            f"over the motions that repeat): a better "
-            "model of that joint pays most."
+            f"After lag, gain and offset {most} is still {ratio[most]:.1f} times its own noise floor away (median over "
+            "the motions that repeat): a better model of that joint pays most."
         )
     drifts = clock_drifts(ledger)
     if drifts:
@@ -168,10 +163,20 @@ def _lag(page: Page, ledger: ArmLedger) -> None:
     _matrix(page, ledger, _lag_cell)
     page.text(
         "Where the best fit of gain x command(t - lag) + offset lies. In slow motions the dead band adds to it: the "
-        "time "
-        "that the command takes to cross it. The delay that is left beside the backlash stands in the next section; "
-        "where it is less than half of the lag, the lag is called mostly dead band."
+        "time that the command takes to cross it. The delay that is left beside the backlash stands in the next "
+        "section; where it is less than half of the lag, the lag is called mostly dead band."
     )
+    width = ledger.settings.latest - ledger.settings.earliest
+    fast = [
+        m.log.name
+        for m in ledger.motions
+        if any(r.lag.lag and r.floor.period is not None and r.floor.period < width for r in m.joints)
+    ]
+    if fast:
+        page.text(
+            f"{', '.join(fast)}: the command repeats within less than the {width:g} s of the search, so that a lag "
+            "there is known but for whole periods; the one nearest above zero is given."
+        )
     _reasons(page, [(m.log.name, r.joint, r.lag.reason) for m in ledger.motions for r in m.joints if not r.lag.lag])
 
 
@@ -184,8 +189,7 @@ def _backlash(page: Page, ledger: ArmLedger) -> None:
     )
     page.text(
         "How far the command goes back after a reversal before the joint follows. It is the dead band of the whole "
-        "path: "
-        "play of gears, and stiction under the servo's gain. A dash: not identifiable in that motion."
+        "path: play of gears, and stiction under the servo's gain. A dash: not identifiable in that motion."
     )
     rows = [
         (m.log.name, r.joint, r.backlash.reason)
@@ -218,9 +222,8 @@ def _noise(page: Page, ledger: ArmLedger) -> None:
         page.table(["motion", "joint", "repeats", "period", "scatter", "worst phase", "residual / scatter"], rows)
         page.text(
             "Standard deviation from repeat to repeat at the same phase of the command. A residual of one scatter is "
-            "as "
-            "good as the arm repeats itself; no model can be shown to be better than that with these logs. Only joints "
-            "that repeat are listed."
+            "as good as the arm repeats itself; no model can be shown to be better than that with these logs. Only "
+            "joints that repeat are listed."
         )
     if without:
         page.text(
@@ -234,32 +237,25 @@ def _departures(page: Page, ledger: ArmLedger) -> None:
     rows = []
     for motion in ledger.motions:
         first = motion.earliest
-        if first is None:
+        if first is None or first.t is None:
             rows.append(
                 [motion.log.name, "none", f"not seen before {motion.joints[0].departure.seen_until:.2f} s", "", ""]
             )
-        else:
-            others = [
-                f"{r.joint} {r.departure.t:.2f} s"
-                for r in motion.joints
-                if r.departure.t is not None and r.joint != first.joint
-            ]
-            rows.append(
-                [
-                    motion.log.name,
-                    first.joint,
-                    f"{first.t:.2f} s",
-                    f"{first.half_width * 1e3:.1f} mrad",
-                    ", ".join(others),
-                ]
-            )
+            continue
+        others = [
+            f"{r.joint} {r.departure.t:.2f} s"
+            for r in motion.joints
+            if r.departure.t is not None and r.joint != first.joint
+        ]
+        begun = first.t < motion.t[0] + ledger.settings.settle + 2 * motion.log.dt
+        at = f"{first.t:.2f} s" + (", from the start" if begun else "")
+        rows.append([motion.log.name, first.joint, at, f"{first.half_width * 1e3:.1f} mrad", ", ".join(others)])
     page.table(["motion", "joint", "time", "half width of the band", "then"], rows)
     s = ledger.settings
     page.text(
         f"The band is the residual's median +- {s.threshold:g} robust standard deviations; a joint departs where it is "
         f"outside for {s.run:g} s. Not seen means not seen in this log: a joint with a wide band can hide a lot. A "
-        f"joint "
-        "that rests most of the time has a narrow band, and departs where it moves."
+        "joint that rests most of the time has a narrow band, and departs where it moves."
     )
 
 
@@ -268,8 +264,7 @@ def _motion(page: Page, motion: MotionRecord, ledger: ArmLedger) -> None:
     page.figure(
         draw_motion(motion, ledger.settings.settle),
         f"{motion.log.name}: commanded and measured, the {_SHOWN:g} s in which most is commanded, and what lag, gain "
-        f"and "
-        "offset leave, with the band of the first departure",
+        "and offset leave, with the band of the first departure",
     )
 
 
@@ -336,20 +331,16 @@ def _method(page: Page, ledger: ArmLedger) -> None:
     s = ledger.settings
     page.section("How this was measured")
     page.text(
-        "Command and measurement are read with their own clocks and brought to the measurement's median step. "
-        "Nothing is "
-        f"warped. Lags are looked for from {s.earliest:g} to {s.latest:g} s in steps of 5 ms, with gain and offset in "
-        "closed form and a parabola through the three best, and within one period where the command repeats faster "
-        "than "
-        f"that. The first {s.settle:g} s of every motion are left out."
+        "Command and measurement are read with their own clocks and brought to the measurement's median step. Nothing "
+        f"is warped. Lags are looked for from {s.earliest:g} to {s.latest:g} s in steps of 5 ms, with gain and offset "
+        "in closed form and a parabola through the three best, and within one period where the command repeats faster "
+        f"than that. The first {s.settle:g} s of every motion are left out."
     )
     page.text(
         f"Intervals: {s.draws} draws of a circular moving-block bootstrap, blocks of {s.block:g} s or one period, seed "
         f"{ledger.seed}, percentiles expanded for the number of blocks. They hold scatter within a log, not what "
-        f"differs "
-        "between logs. Backlash: a play operator between command and delay, both fitted together. Repeats: "
-        "autocorrelation "
-        "of the command, aligned by the command's phase."
+        "differs between logs. Backlash: a play operator between command and delay, both fitted together. Repeats: "
+        "autocorrelation of the command, aligned by the command's phase."
     )
 
 
@@ -371,11 +362,9 @@ def _reasons(page: Page, rows: list[tuple[str, str, str]]) -> None:
 
 
 def _lag_cell(record: JointRecord) -> str:
-    lag, delay = record.lag.lag, record.backlash.delay
-    if lag is None:
+    if record.lag.lag is None:
         return _short(record.lag.reason)
-    slow = delay is not None and delay.high < lag.value / 2
-    return _text(lag, 1e3) + (", mostly dead band" if slow else "")
+    return _text(record.lag.lag, 1e3) + (", mostly dead band" if record.mostly_dead_band else "")
 
 
 def _short(reason: str) -> str:
