@@ -73,6 +73,28 @@ def test_a_task_of_ones_own_is_played_and_keeps_its_promises(tmp_path):
     assert checked.returncode == 0, checked.stderr
 
 
+def test_a_robots_own_csv_becomes_a_report_and_a_family_of_a_task(tmp_path):
+    """The example's answer is known: 87 ms, and 30 mrad of backlash in the elbow."""
+    shown = shell(block("your-robot-logs.md", "sh"), OUT=str(tmp_path))
+    assert "1500 records of shoulder, elbow" in shown
+    assert (tmp_path / "report" / "report.html").stat().st_size > 50_000
+    joints = json.loads((tmp_path / "report" / "report.json").read_text())["motions"]["robot"]["joints"]
+    for name, joint in joints.items():
+        low, high = joint["delay_beside_backlash_s"]["interval"]
+        assert low <= 0.087 <= high
+        low, high = joint["backlash_rad"]["interval"]
+        assert low <= (0.03 if name == "elbow" else 0.0) <= high
+        width = joint["backlash_rad"]
+        cell = f"{1e3 * width['value']:.1f} [{1e3 * width['interval'][0]:.1f}, {1e3 * width['interval'][1]:.1f}] mrad"
+        assert cell in (TUTORIALS / "your-robot-logs.md").read_text()
+    program = block("your-robot-logs.md", "python").replace("runs/arm", str(tmp_path))
+    checked = subprocess.run(
+        [sys.executable, "-c", program + "print(worlds.family.names)"], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 0, checked.stderr
+    assert "actuator_delay" in checked.stdout
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(not CLIPS.is_dir(), reason="needs $DEXPRIOR_DATA (hand_object): videos of a hand")
 def test_videos_become_clips_that_train_the_prior(tmp_path):

@@ -166,7 +166,7 @@ def test_the_noise_floor_is_the_scatter_between_repeats_and_nothing_else():
         floor = noise_floor(t, command, measured, SETTINGS, resolution=STEP)
         assert floor.repeats == 22 - 1  # the first second is left out, and a broken repeat with it
         assert floor.period == pytest.approx(period, rel=1e-3)
-        assert floor.scale.value == pytest.approx(scale, rel=0.2)
+        assert floor.scale.value == pytest.approx(scale, rel=0.1)
         assert floor.scale.low < floor.scale.value < floor.scale.high
     still = noise_floor(t, command, delayed(t, command, 0.1), SETTINGS, resolution=STEP)
     assert still.scale.value < STEP  # an encoder's step is the least that can be said

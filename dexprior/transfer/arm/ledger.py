@@ -146,24 +146,24 @@ class ArmLedger:
         The delay is the one beside the backlash where both are identifiable, as the family applies both.
         """
         records = [r for m in self.motions for r in m.joints]
-        delays = [r.backlash.delay or r.lag.lag for r in records if r.lag.lag]
+        delays = [found for r in records if (found := r.backlash.delay or r.lag.lag)]
         widths = [r.backlash.width for r in records if r.backlash.width]
-        found = []
+        parameters = []
         for name, unit, estimates in ((ACTUATOR_DELAY, "s", delays), (BACKLASH, "rad", widths)):
             if estimates:
-                low = max(float(np.quantile([e.low for e in estimates if e], 0.05)), 0.0)
-                high = max(float(np.quantile([e.high for e in estimates if e], 0.95)), low + 1e-6)
-                values = np.array([e.value for e in estimates if e])
+                low = max(float(np.quantile(np.array([e.low for e in estimates]), 0.05, method="lower")), 0.0)
+                high = max(float(np.quantile(np.array([e.high for e in estimates]), 0.95, method="higher")), low + 1e-6)
+                values = np.array([e.value for e in estimates])
                 middle = float(np.clip(np.median(values), low, high))
                 spread = float(np.median(np.abs(values - middle))) * 1.4826
-                found.append(
+                parameters.append(
                     Parameter(
                         name=name, unit=unit, low=low, high=high, distribution="normal", mean=middle,
                         std=max(spread, (high - low) / 12), target=f"world/-/{name}", provenance="measured",
                         identifiable=True,
                     )
                 )  # fmt: skip
-        return ParameterFamily("arm-logs", tuple(found))
+        return ParameterFamily("arm-logs", tuple(parameters))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
