@@ -96,7 +96,7 @@ def _with(row: int, column: int, value: float):
         (lambda t, c, m: (t, c, np.rad2deg(m) * 2), "measured of shoulder reaches 34.* no radians"),
         (lambda t, c, m: (np.where(t > 4, t + 3, t), c, m), r"clock jumps by 3.020 s at record 202"),
         (lambda t, c, m: (np.where(t > 4, t - 0.1, t), c, m), r"jumps back or stands still at record 202"),
-        (lambda t, c, m: (t + 0.004 * t**2, c, m), "clock drifts: a step takes 20"),
+        (lambda t, c, m: (t + 0.01 * t**2, c, m), "clock drifts: a step takes 20"),
         (lambda t, c, m: (t[:40], c[:40], m[:40]), "40 whole records; at least 100"),
         (lambda t, c, m: (t, c[:, :1], m), "record 1 has 1 positions, joint_list.txt names 2 joints"),
         (lambda t, c, m: (t * 1e-6, c, m), "no microseconds"),
@@ -150,6 +150,27 @@ def test_clocks_that_part_are_named(tmp_path):
     t, command, measured = motion(n=2000)
     with pytest.raises(BadInput, match=r"part by 0\.400 s until the end"):
         read_arm_log(write_lines(tmp_path / "a.csv", table(t, command, measured, t_measured=t * 1.01)))
+
+
+def test_what_is_odd_but_usable_is_noted(tmp_path):
+    t, command, measured = motion()
+    slow = read_arm_log(write_folder(tmp_path / "slow", t + 0.004 * t**2, command, measured))
+    assert [note for note in slow.notes if "measured clock drifts, or its loop does: a step takes 20" in note]
+    folder = write_folder(tmp_path / "short", t, command, measured)
+    other = write_folder(tmp_path / "other", t[50:350], command[50:350], measured[50:350])
+    (other / "control.csv.gz").replace(folder / "control.csv.gz")
+    short = read_arm_log(folder)
+    assert short.notes == ("command and measurement overlap from 1.000 s for 5.980 s; only that is used",)
+    assert short.even()[0][[0, -1]] == pytest.approx([1.0, 6.98])
+
+
+def test_fast_logs_are_thinned_and_keep_their_lag(tmp_path):
+    t = np.arange(5000) * 0.001
+    sent, seen = (np.sin(3 * (t - late))[:, None] * [1, 1] for late in (0.0, 0.1))
+    even, command, measured = read_arm_log(write_lines(tmp_path / "a.csv", table(t, sent, seen))).even()
+    assert np.diff(even) == pytest.approx(0.01)
+    np.testing.assert_allclose(command[:, 0], np.sin(3 * even), atol=1e-5)
+    np.testing.assert_allclose(measured[:, 0], np.sin(3 * (even - 0.1)), atol=1e-5)
 
 
 def test_a_truncated_gzip_is_used_as_far_as_it_goes(tmp_path):

@@ -14,7 +14,7 @@ from dexprior.artifacts import make_header
 from dexprior.config import to_plain
 from dexprior.errors import BadInput
 from dexprior.families import ACTUATOR_DELAY, BACKLASH, Parameter, ParameterFamily
-from dexprior.transfer.arm.alignment import LagFit, fit_lag
+from dexprior.transfer.arm.alignment import Estimate, LagFit, expand, fit_lag
 from dexprior.transfer.arm.backlash import BacklashFit, fit_backlash
 from dexprior.transfer.arm.departure import Departure, first_departure
 from dexprior.transfer.arm.logs import ArmLog, read_arm_logs
@@ -24,6 +24,8 @@ from dexprior.transfer.arm.settings import ArmReportConfig
 __all__ = ["ArmLedger", "JointRecord", "MotionRecord", "measure_arm"]
 
 SCHEMA = "dexprior.arm-ledger/1"
+_FEWEST = 3  # motions, below which their median has no interval
+_DRAWS = 2000  # of motions
 _TURNED = (40.0, 80.0)  # gains between which command and measurement are radians and degrees (57.3)
 
 
@@ -123,20 +125,39 @@ class ArmLedger:
         return [(m.log.name, r) for m in self.motions for r in m.joints if r.joint == joint]
 
     def pooled(self, joint: str) -> dict[str, Any]:
-        """A joint over all motions: median of the lags with the span of their intervals, and what is left."""
+        """A joint over all motions: medians with an interval and the span of the motions' intervals, and what is
+        left."""
         records = [r for _, r in self.cells(joint)]
         lags = [r.lag.lag for r in records if r.lag.lag]
         widths = [r.backlash.width for r in records if r.backlash.width]
         floors = [r.floor.scale.value for r in records if r.floor.scale]
         return {
             "motions": len(records),
-            "lag_s": _span(lags),
+            "lag_s": self._span(lags),
             "lag_differs": bool(lags) and max(e.low for e in lags) > min(e.high for e in lags),
-            "backlash_rad": _span(widths),
-            "gain": _span([r.lag.gain for r in records if r.lag.gain]),
+            "backlash_rad": self._span(widths),
+            "gain": self._span([r.lag.gain for r in records if r.lag.gain]),
             "noise_floor_rad": float(np.median(floors)) if floors else None,
             "rms_error_rad": float(np.sqrt(np.mean([r.raw**2 for r in records]))),
             "rms_residual_rad": float(np.sqrt(np.mean([r.left**2 for r in records]))),
+        }
+
+    def _span(self, estimates: Sequence[Estimate]) -> dict[str, Any] | None:
+        if not estimates:
+            return None
+        values, interval = np.array([e.value for e in estimates]), None
+        middle = float(np.median(values))
+        if len(values) >= _FEWEST:
+            rng = np.random.default_rng(self.seed)
+            drawn = np.median(values[rng.integers(len(values), size=(_DRAWS, len(values)))], axis=1)
+            found = expand(middle, drawn, self.settings.level, len(values))
+            interval = [found.low, found.high]
+        return {
+            "median": middle,
+            "interval": interval,
+            "lowest": min(e.low for e in estimates),
+            "highest": max(e.high for e in estimates),
+            "motions": len(estimates),
         }
 
     def family(self) -> ParameterFamily:
@@ -244,14 +265,3 @@ def _joint(
         raw=float(np.sqrt(np.mean((measured - command)[kept] ** 2))),
         left=float(np.sqrt(np.mean(residual[kept] ** 2))),
     )  # fmt: skip
-
-
-def _span(estimates: Sequence[Any]) -> dict[str, Any] | None:
-    if not estimates:
-        return None
-    return {
-        "median": float(np.median([e.value for e in estimates])),
-        "lowest": float(min(e.low for e in estimates)),
-        "highest": float(max(e.high for e in estimates)),
-        "motions": len(estimates),
-    }

@@ -19,7 +19,7 @@ import gzip
 import io
 import json
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,9 @@ __all__ = ["ArmLog", "read_arm_log", "read_arm_logs"]
 
 _FEWEST = 100  # samples; below, neither a lag nor an interval means anything
 _GAP = 0.25  # [s] longest pause between two records: a longer one is a lost connection or a clock that jumped
-_DRIFT = 0.02  # relative change of the clock's median step from the first to the last tenth of a log
+_FASTEST = 0.01  # [s] of the even grid: lags are found far below one step, and servos are slower than this
+_DRIFT = 0.02  # relative change of the clock's median step from the first to the last tenth of a log: noted...
+_DRIFT_WORST = 0.1  # ...and refused
 _APART = 0.1  # [s] by which two clocks of one log may have parted, or the two files may begin and end apart
 _ANGLE = 4 * np.pi  # [rad] beyond it an angle is no joint's: degrees, or encoder ticks
 _SPEED = 40.0  # [rad/s] 99th percentile; faster than any geared joint: degrees, or encoder ticks
@@ -71,9 +73,12 @@ class ArmLog:
     def even(
         self,
     ) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "time joint"], Float[np.ndarray, "time joint"]]:
-        """Time [s], command and measurement [rad] at the measurements' median step, interpolated linearly."""
+        """Time [s], command and measurement [rad] at the measurements' median step, or 100 Hz if that is less often;
+        interpolated linearly.
+        """
         first, last = self._ends()
-        t = first + np.arange(int((last - first) / self.dt + 1e-9) + 1) * self.dt
+        step = max(self.dt, _FASTEST)
+        t = first + np.arange(int((last - first) / step + 1e-9) + 1) * step
         return t, _interpolate(t, self.t_command, self.command), _interpolate(t, self.t_measured, self.measured)
 
     def resolution(self) -> Float[np.ndarray, " joint"]:
@@ -142,12 +147,19 @@ def read_arm_log(path: str | Path) -> ArmLog:
     for label, t, value in (("command", log.t_command, log.command), ("measured", log.t_measured, log.measured)):
         _check_clock(path, label, t)
         _check_values(path, label, t, value, log.joints)
+    notes = [_pace(label, t) for label, t in (("command", log.t_command), ("measured", log.t_measured))]
+    log = replace(log, notes=(*log.notes, *(note for note in notes if note)))
     starts, ends = abs(log.t_command[0] - log.t_measured[0]), abs(log.t_command[-1] - log.t_measured[-1])
-    if ends - starts > _APART and not log.notes:
+    same_loop = abs(len(log.t_command) - len(log.t_measured)) <= 2
+    if ends - starts > _APART and same_loop:
         raise BadInput(
             f"{path}: the clocks of command and measurement part by {ends - starts:.3f} s until the end "
-            f"({log.t_command[-1]:.3f} and {log.t_measured[-1]:.3f} s): one of them drifts, or one file is cut"
+            f"({log.t_command[-1]:.3f} and {log.t_measured[-1]:.3f} s): one of them drifts, since both have as many "
+            "records"
         )
+    if max(starts, ends) > _APART:
+        text = f"command and measurement overlap from {max(log.t_command[0], log.t_measured[0]):.3f} s for "
+        log = replace(log, notes=(*log.notes, f"{text}{log.seconds:.3f} s; only that is used"))
     if log.seconds < _FEWEST * log.dt:
         raise BadInput(f"{path}: command and measurement overlap for {log.seconds:.3f} s only; are they one motion?")
     return log
@@ -326,13 +338,22 @@ def _check_clock(path: Path, label: str, t: Float[np.ndarray, " time"]) -> None:
             f"{path}: the {label} clock jumps by {steps[k]:.3f} s at record {k + 2} (a lost connection? timestamps "
             "that are in another unit?)"
         )
+    change, text = _drift(t)
+    if change > _DRIFT_WORST:
+        raise BadInput(f"{path}: the {label} clock drifts: {text}")
+
+
+def _drift(t: Float[np.ndarray, " time"]) -> tuple[float, str]:
+    steps = np.diff(t)
     tenth = max(len(steps) // 10, 20)
-    early, late = np.median(steps[:tenth]), np.median(steps[-tenth:])
-    if abs(late / early - 1) > _DRIFT:
-        raise BadInput(
-            f"{path}: the {label} clock drifts: a step takes {early * 1e3:.3f} ms at the start and {late * 1e3:.3f} ms "
-            "at the end"
-        )
+    early, late = float(np.median(steps[:tenth])), float(np.median(steps[-tenth:]))
+    return abs(late / early - 1), f"a step takes {early * 1e3:.3f} ms at the start and {late * 1e3:.3f} ms at the end"
+
+
+def _pace(label: str, t: Float[np.ndarray, " time"]) -> str:
+    """A sentence where a clock's step changes slowly: it drifts, or the loop that it stamps became slower."""
+    change, text = _drift(t)
+    return f"the {label} clock drifts, or its loop does: {text}" if change > _DRIFT else ""
 
 
 def _check_values(

@@ -153,8 +153,9 @@ def _summary(page: Page, ledger: ArmLedger, steps: list[str]) -> None:
     head = ["joint", "lag", "backlash", "gain", "error", "after lag, gain, offset", "noise floor"]
     page.table(head, rows)
     page.text(
-        "Median over motions; in brackets the lowest and highest end of the motions' intervals. Errors are root mean "
-        "squares. What remains between the last two columns is what a simulator with a pure delay gets wrong."
+        "Median over motions, in brackets its interval (motions drawn again; only with three or more), then the "
+        "lowest and the highest end of the motions' own intervals. Errors are root mean squares. What remains between "
+        "the last two columns is what a simulator with a pure delay gets wrong."
     )
 
 
@@ -272,9 +273,9 @@ def draw_motion(motion: MotionRecord, settle: float) -> Figure:
     """Command, measurement and residual of each joint."""
     import matplotlib.pyplot as plt
 
-    count = len(motion.joints)
+    count, height = len(motion.joints), 1.5 * len(motion.joints) + 0.9
     figure, axes = plt.subplots(
-        count, 3, figsize=(13, 1.45 * count + 0.6), squeeze=False, layout="constrained",
+        count, 3, figsize=(13, height), squeeze=False,
         gridspec_kw={"width_ratios": [2, 1.4, 1.6]},
     )  # fmt: skip
     t = motion.t
@@ -308,11 +309,13 @@ def draw_motion(motion: MotionRecord, settle: float) -> Figure:
         near.set_title(title, fontsize=8, pad=2)
         for axis in axes[k]:
             axis.tick_params(labelsize=7)
+            axis.locator_params(nbins=4)  # most of a figure's time goes into its ticks
             axis.spines[["top", "right"]].set_visible(False)
     axes[0, 0].set_title("whole", fontsize=8, pad=2)
     axes[0, 2].set_title("residual", fontsize=8, pad=2)
+    figure.subplots_adjust(left=0.07, right=0.99, bottom=0.55 / height, top=1 - 0.6 / height, hspace=0.55, wspace=0.2)
     handles, labels = axes[0, 1].get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=8, loc="outside upper center", ncols=3, frameon=False)
+    figure.legend(handles, labels, fontsize=8, loc="upper center", ncols=3, frameon=False)
     for axis in axes[-1]:
         axis.set_xlabel("t [s]", fontsize=8)
     return figure
@@ -324,7 +327,9 @@ def _busiest(t: np.ndarray, command: np.ndarray, settle: float) -> float:
     size = min(int(_SHOWN / (t[1] - t[0])), len(t) - 1)
     moved = path[size:] - path[:-size]
     moved = np.where(t[: len(moved)] >= t[0] + settle, moved, -1.0)
-    return float(t[int(np.median(np.flatnonzero(moved >= moved.max() - 1e-9)))])
+    most = np.flatnonzero(moved >= moved.max() - 1e-9)
+    alike = most[: int(np.argmax(np.diff(most, append=len(t) + most[-1]) > 1)) + 1]  # the first stretch of such starts
+    return float(t[int(np.median(alike))])
 
 
 def _method(page: Page, ledger: ArmLedger) -> None:
@@ -381,5 +386,8 @@ def _text(estimate: Estimate | None, factor: float, digits: int = 1) -> str:
 def _span_text(span: dict[str, Any] | None, factor: float, unit: str, digits: int = 0) -> str:
     if span is None:
         return "not identifiable"
+    text = f"{span['median'] * factor:.{digits}f}"
+    if span["interval"]:
+        text += f" [{span['interval'][0] * factor:.{digits}f}, {span['interval'][1] * factor:.{digits}f}]"
     low, high = span["lowest"] * factor, span["highest"] * factor
-    return f"{span['median'] * factor:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}] {unit}".rstrip()
+    return f"{text} {unit}".rstrip() + f", {low:.{digits}f} to {high:.{digits}f}"
