@@ -158,7 +158,9 @@ def test_a_real_arm_is_late_by_a_tenth_of_a_second():
     for joint in ledger.joints:
         lag = ledger.pooled(joint)["lag_s"]
         assert 0.07 < lag["median"] < 0.13
-        assert lag["interval"][0] <= lag["median"] <= lag["interval"][1]
+        assert (lag["interval"] is None) == (lag["motions"] < 6)  # fewer have no 95 % interval of their median
+        low, high = lag["interval"] or (lag["lowest"], lag["highest"])
+        assert low <= lag["median"] <= high
     repeats = next(m for m in ledger.motions if m.log.name == "repetitive_motion")
     rotation = repeats.joints[0]
     assert rotation.floor.repeats == pytest.approx(20, abs=1)

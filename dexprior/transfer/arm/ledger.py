@@ -14,7 +14,7 @@ from dexprior.artifacts import make_header
 from dexprior.config import to_plain
 from dexprior.errors import BadInput
 from dexprior.families import ACTUATOR_DELAY, BACKLASH, Parameter, ParameterFamily
-from dexprior.transfer.arm.alignment import Estimate, LagFit, expand, fit_lag
+from dexprior.transfer.arm.alignment import Estimate, LagFit, fit_lag
 from dexprior.transfer.arm.backlash import BacklashFit, fit_backlash
 from dexprior.transfer.arm.departure import Departure, first_departure
 from dexprior.transfer.arm.logs import ArmLog, read_arm_logs
@@ -24,8 +24,6 @@ from dexprior.transfer.arm.settings import ArmReportConfig
 __all__ = ["ArmLedger", "JointRecord", "MotionRecord", "measure_arm"]
 
 SCHEMA = "dexprior.arm-ledger/1"
-_FEWEST = 3  # motions, below which their median has no interval
-_DRAWS = 2000  # of motions
 _TURNED = (40.0, 80.0)  # gains between which command and measurement are radians and degrees (57.3)
 
 
@@ -143,15 +141,16 @@ class ArmLedger:
         }
 
     def _span(self, estimates: Sequence[Estimate]) -> dict[str, Any] | None:
+        """Median with its interval, which fewer than six motions do not give at 95 %, and the whole span."""
+        from scipy.stats import binom
+
         if not estimates:
             return None
-        values, interval = np.array([e.value for e in estimates]), None
-        middle = float(np.median(values))
-        if len(values) >= _FEWEST:
-            rng = np.random.default_rng(self.seed)
-            drawn = np.median(values[rng.integers(len(values), size=(_DRAWS, len(values)))], axis=1)
-            found = expand(middle, drawn, self.settings.level, len(values))
-            interval = [found.low, found.high]
+        lows, highs = sorted(e.low for e in estimates), sorted(e.high for e in estimates)
+        # order statistics (the sign test turned around), with each motion's own interval instead of its value
+        rank = int(binom.ppf((1 - self.settings.level) / 2, len(lows), 0.5))
+        interval = [lows[rank - 1], highs[-rank]] if rank else None
+        middle = float(np.median([e.value for e in estimates]))
         return {
             "median": middle,
             "interval": interval,

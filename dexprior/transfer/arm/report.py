@@ -153,8 +153,10 @@ def _summary(page: Page, ledger: ArmLedger, steps: list[str]) -> None:
     head = ["joint", "lag", "backlash", "gain", "error", "after lag, gain, offset", "noise floor"]
     page.table(head, rows)
     page.text(
-        "Median over motions, in brackets its interval (motions drawn again; only with three or more), then the "
-        "lowest and the highest end of the motions' own intervals. Errors are root mean squares. What remains between "
+        "Median over motions; in square brackets its interval by order statistics of the motions' own, in round ones "
+        "their "
+        "whole span where there are too few motions for an interval. Errors are root mean squares. What remains "
+        "between "
         "the last two columns is what a simulator with a pure delay gets wrong."
     )
 
@@ -386,8 +388,9 @@ def _text(estimate: Estimate | None, factor: float, digits: int = 1) -> str:
 def _span_text(span: dict[str, Any] | None, factor: float, unit: str, digits: int = 0) -> str:
     if span is None:
         return "not identifiable"
-    text = f"{span['median'] * factor:.{digits}f}"
+    middle = f"{span['median'] * factor:.{digits}f}"
     if span["interval"]:
-        text += f" [{span['interval'][0] * factor:.{digits}f}, {span['interval'][1] * factor:.{digits}f}]"
+        low, high = (end * factor for end in span["interval"])
+        return f"{middle} [{low:.{digits}f}, {high:.{digits}f}] {unit}".rstrip()
     low, high = span["lowest"] * factor, span["highest"] * factor
-    return f"{text} {unit}".rstrip() + f", {low:.{digits}f} to {high:.{digits}f}"
+    return f"{middle} ({low:.{digits}f} to {high:.{digits}f}) {unit}".rstrip()
