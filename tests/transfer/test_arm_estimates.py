@@ -83,6 +83,7 @@ def test_joints_that_say_nothing_get_a_reason_and_no_number():
         "not commanded": (still, encoder(still + rng.normal(0, 0.001, len(t)))),
         "it moved by": (command, still),
         "explains": (command, smooth(rng, len(t))),
+        "is its sign turned": (command, -delayed(t, command, 0.1)),
         "end of the search": (slow, delayed(t, slow, 0.8)),
     }
     for reason, (sent, seen) in cases.items():

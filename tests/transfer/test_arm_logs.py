@@ -100,6 +100,7 @@ def _with(row: int, column: int, value: float):
         (lambda t, c, m: (t[:40], c[:40], m[:40]), "40 whole records; at least 100"),
         (lambda t, c, m: (t, c[:, :1], m), "record 1 has 1 positions, joint_list.txt names 2 joints"),
         (lambda t, c, m: (t * 1e-6, c, m), "no microseconds"),
+        (lambda t, c, m: (t * 1e-3, c, m), r"20 apart, which are no microseconds \(milliseconds\?"),
     ],
 )
 def test_folders_that_cannot_be_used_are_named(tmp_path, change, message):

@@ -14,6 +14,7 @@ from dexprior.cli.main import main
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
 from dexprior.transfer.arm import ArmReportConfig, measure_arm, next_steps, play, write_arm_report
+from dexprior.transfer.arm.report import clock_drifts
 
 DATA = Path(os.environ.get("DEXPRIOR_DATA", "")) / "so101"
 DT, LAG, WIDTH, SCATTER = 0.02, 0.087, 0.03, 0.002
@@ -85,6 +86,20 @@ def test_degrees_of_small_motions_show_in_the_gain(tmp_path):
     write(tmp_path / "small.csv", t, command, np.rad2deg(np.roll(command, 4, axis=0)))
     with pytest.raises(BadInput, match=r"shoulder is measured at 57.* times the command; one of them is in degrees"):
         measure_arm(tmp_path, SETTINGS)
+
+
+def test_a_clock_that_drifts_a_little_is_seen_in_the_lags(tmp_path):
+    """Too little to part the ends by a tenth of a second, and enough to change every joint's lag."""
+    t = np.arange(4000) * DT
+    command = 0.2 * np.sin(t[:, None] * np.array([1.0, 1.7]) + 0.1 * np.sin(0.3 * t[:, None]))
+    late = t - 0.08 - 0.001 * t  # 80 ms in 80 s
+    measured = np.stack([np.interp(late, t, column) for column in command.T], axis=1)
+    write(tmp_path / "drift.csv", t, command, measured)
+    ledger = measure_arm(tmp_path, SETTINGS)
+    (found,) = clock_drifts(ledger)
+    change = float(re.search(r"changes by \+(\d+) ms", found).group(1))
+    assert change == pytest.approx(40, abs=6)
+    assert any("Check the clocks" in step for step in next_steps(ledger))
 
 
 def test_logs_that_are_too_short_and_settings_that_contradict_are_named(tmp_path):

@@ -188,6 +188,8 @@ def fit_lag(
     reason = ""
     if explained < settings.explained:
         reason = f"the delayed command explains {explained:.0%} of the measurement, not {settings.explained:.0%}"
+        if _against(delayed, measured[used]) > settings.explained:
+            reason += "; it goes against the command (is its sign turned?)"
     elif np.isin(best, (0, len(lags) - 1)).mean() > (1 - settings.level) / 2:
         end = lags[0] if (best == 0).sum() > (best == len(lags) - 1).sum() else lags[-1]
         reason = f"the lag reaches the end of the search, {end:+.2f} s"
@@ -227,6 +229,13 @@ def _still(
     if high - low < max(settings.moving, 4 * resolution):
         return f"commanded by {np.ptp(command):.3f} rad, but it moved by {high - low:.4f} rad only"
     return ""
+
+
+def _against(delayed: Float[np.ndarray, "lag time"], measured: Float[np.ndarray, " time"]) -> float:
+    """Share of the variance that the command with its sign turned would explain at its best lag."""
+    x, y = delayed - delayed.mean(axis=1, keepdims=True), measured - measured.mean()
+    along = x @ y / np.sqrt(np.maximum((x * x).sum(axis=1) * (y @ y), 1e-18))
+    return float(max(-along.min(), 0.0) ** 2)
 
 
 def _halves(

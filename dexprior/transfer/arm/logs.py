@@ -32,6 +32,7 @@ __all__ = ["ArmLog", "read_arm_log", "read_arm_logs"]
 
 _FEWEST = 100  # samples; below, neither a lag nor an interval means anything
 _GAP = 0.25  # [s] longest pause between two records: a longer one is a lost connection or a clock that jumped
+_SHORTEST = 100.0  # [us] between two records
 _FASTEST = 0.01  # [s] of the even grid: lags are found far below one step, and servos are slower than this
 _DRIFT = 0.02  # relative change of the clock's median step from the first to the last tenth of a log: noted...
 _DRIFT_WORST = 0.1  # ...and refused
@@ -179,7 +180,7 @@ def _read_folder(folder: Path) -> ArmLog:
     names = folder / "joint_list.txt"
     if not names.is_file():
         raise BadInput(f"{folder}: no joint_list.txt, so that nobody knows which joint is which")
-    joints = tuple(line.strip() for line in names.read_text().splitlines() if line.strip())
+    joints = tuple(line.strip() for line in names.read_text(errors="replace").splitlines() if line.strip())
     if not joints or len(set(joints)) != len(joints):
         raise BadInput(f"{names}: needs a name a line, each once; found {', '.join(joints) or 'none'}")
     notes: list[str] = []
@@ -193,8 +194,12 @@ def _read_folder(folder: Path) -> ArmLog:
         times[part], values[part], dropped = _parse(path, rows, columns, joints)
         notes += [f"{path.name}: {text}" for text in (cut, dropped) if text]
     step = float(np.median(np.diff(times["state_motor"])))
-    if step < 10.0:
-        raise BadInput(f"{folder}: timestamps are {step:g} apart, which are no microseconds (a record each 10 us?)")
+    if step < _SHORTEST:
+        raise BadInput(
+            f"{folder}: timestamps are {step:g} apart, which are no microseconds (milliseconds? seconds?): no arm is "
+            f"read "
+            f"every {step:g} us"
+        )
     zero = min(float(times["control"][0]), float(times["state_motor"][0]))
     return ArmLog(
         name=folder.name, joints=joints, t_command=(times["control"] - zero) * 1e-6, command=values["control"],

@@ -138,7 +138,7 @@ def _summary(page: Page, ledger: ArmLedger, steps: list[str]) -> None:
         page.text(f"Left out: {name}. {reason}", warn=True)
     for motion in ledger.motions:
         for note in motion.log.notes:
-            page.text(f"Not whole: {motion.log.name}, {note}", warn=True)
+            page.text(f"Take care: {motion.log.name}, {note}.", warn=True)
     rows = []
     for joint in ledger.joints:
         p = ledger.pooled(joint)
@@ -154,10 +154,8 @@ def _summary(page: Page, ledger: ArmLedger, steps: list[str]) -> None:
     page.table(head, rows)
     page.text(
         "Median over motions; in square brackets its interval by order statistics of the motions' own, in round ones "
-        "their "
-        "whole span where there are too few motions for an interval. Errors are root mean squares. What remains "
-        "between "
-        "the last two columns is what a simulator with a pure delay gets wrong."
+        "their whole span where there are too few motions for an interval. Errors are root mean squares. What remains "
+        "between the last two columns is what a simulator with a pure delay gets wrong."
     )
 
 
