@@ -166,7 +166,7 @@ def test_the_command_line_takes_a_folder(logs, tmp_path, capsys):
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="needs $DEXPRIOR_DATA (so101): logs of a real arm")
 def test_a_real_arm_is_late_by_a_tenth_of_a_second():
-    """Nothing here is tuned to it; the bounds are those of its data card: lags mostly 80 to 120 ms, 9.83 s a repeat."""
+    """The bounds are wider than those of its data card: lags mostly 80 to 120 ms, 9.83 s a repeat."""
     ledger = measure_arm(DATA, ArmReportConfig(draws=50))
     assert len(ledger.motions) == 9
     assert not ledger.refused

@@ -197,8 +197,7 @@ def _read_folder(folder: Path) -> ArmLog:
     if step < _SHORTEST:
         raise BadInput(
             f"{folder}: timestamps are {step:g} apart, which are no microseconds (milliseconds? seconds?): no arm is "
-            f"read "
-            f"every {step:g} us"
+            f"read every {step:g} us"
         )
     zero = min(float(times["control"][0]), float(times["state_motor"][0]))
     return ArmLog(

@@ -1,4 +1,4 @@
-"""Choices of the arm's ledger, made before any log is looked at."""
+"""Choices of the arm's ledger: to be made before a log is looked at, and the same for every log."""
 
 from __future__ import annotations
 
