@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from dexprior.errors import BadInput
 
-__all__ = ["Rate", "bootstrap_mean", "clopper_pearson", "newcombe", "newcombe_paired"]
+__all__ = ["Rate", "bootstrap_mean", "clopper_pearson", "newcombe", "newcombe_paired", "tango"]
 
 
 def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -55,12 +55,9 @@ def newcombe_paired(
     As `newcombe`, with the correlation of the pairs, corrected for continuity where it is positive.
 
     Raises:
-        BadInput: no pair, or a negative count.
+        BadInput: no pair, a negative count, or level outside (0, 1).
     """
-    counts = (both, only_first, only_second, neither)
-    n = sum(counts)
-    if min(counts) < 0 or n < 1:
-        raise BadInput(f"paired counts {counts}: none may be negative, and at least one pair is needed")
+    n = _check_pairs(both, only_first, only_second, neither, level)
     k1, k2 = both + only_first, both + only_second
     p1, p2 = k1 / n, k2 / n
     low1, high1 = _wilson(k1, n, level)
@@ -73,6 +70,19 @@ def newcombe_paired(
     down = (p1 - low1) ** 2 - 2 * phi * (p1 - low1) * (high2 - p2) + (high2 - p2) ** 2
     up = (p2 - low2) ** 2 - 2 * phi * (p2 - low2) * (high1 - p1) + (high1 - p1) ** 2
     return float(d - np.sqrt(max(down, 0.0))), float(d + np.sqrt(max(up, 0.0)))
+
+
+def tango(both: int, only_first: int, only_second: int, neither: int, level: float = 0.95) -> tuple[float, float]:
+    """Interval of the difference p1 - p2 of two paired rates: every difference that the score test does not reject.
+
+    Tango 1998, "Equivalence test and confidence interval for the difference in proportions for the paired-sample
+    design", equations 5 to 8. `both` and `neither` count only through their sum.
+
+    Raises:
+        BadInput: no pair, a negative count, or level outside (0, 1).
+    """
+    n = _check_pairs(both, only_first, only_second, neither, level)
+    return _tango_low(only_first, only_second, n, level), -_tango_low(only_second, only_first, n, level)
 
 
 def bootstrap_mean(
@@ -139,6 +149,36 @@ def _wilson(k: int, n: int, level: float) -> tuple[float, float]:
     centre = (k + z * z / 2.0) / (n + z * z)
     half = z * np.sqrt(k * (n - k) / n + z * z / 4.0) / (n + z * z)
     return float(centre - half), float(centre + half)
+
+
+def _tango_low(gain: int, loss: int, n: int, level: float) -> float:
+    """Where (gain - loss - n δ) / sqrt(n (2 q + δ (1 - δ))) equals z, q the loss's likeliest rate given δ."""
+    from scipy.optimize import brentq
+    from scipy.stats import norm
+
+    if loss == n:
+        return -1.0
+    z = float(norm.ppf(0.5 + level / 2.0))
+
+    def excess(delta: float) -> float:
+        a = 2.0 * n
+        b = -gain - loss + (2.0 * n - gain + loss) * delta
+        c = -loss * delta * (1.0 - delta)
+        q = (np.sqrt(max(b * b - 4.0 * a * c, 0.0)) - b) / (2.0 * a)
+        return gain - loss - n * delta - z * np.sqrt(max(n * (2.0 * q + delta * (1.0 - delta)), 0.0))
+
+    # The numerator vanishes at the observed difference, and so does the variance when no pair disagrees: the root that
+    # is wanted lies below.
+    return float(brentq(excess, -1.0, (gain - loss) / n - 1e-10, xtol=1e-13))
+
+
+def _check_pairs(both: int, only_first: int, only_second: int, neither: int, level: float) -> int:
+    counts = (both, only_first, only_second, neither)
+    if min(counts) < 0 or sum(counts) < 1:
+        raise BadInput(f"paired counts {counts}: none may be negative, and at least one pair is needed")
+    if not 0.0 < level < 1.0:
+        raise BadInput(f"level = {level}: must lie between 0 and 1")
+    return sum(counts)
 
 
 def _check_counts(k: int, n: int, level: float) -> None:

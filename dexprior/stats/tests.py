@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput
-from dexprior.stats.intervals import newcombe_paired
+from dexprior.stats.intervals import tango
 
-__all__ = ["PairedRates", "boschloo", "fisher", "mcnemar_exact", "paired_permutation"]
+__all__ = ["PairedRates", "fisher", "mcnemar_exact", "paired_permutation"]
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,10 @@ class PairedRates:
     only_second: int
     neither: int
 
+    def __post_init__(self) -> None:
+        if min(self.both, self.only_first, self.only_second, self.neither) < 0:
+            raise BadInput(f"{self}: no count may be negative")
+
     @classmethod
     def of(cls, first: Bool[np.ndarray, " n"], second: Bool[np.ndarray, " n"]) -> PairedRates:
         """Count outcomes of paired trials.
@@ -30,6 +34,8 @@ class PairedRates:
             BadInput: unequal lengths: the panels were not the same.
         """
         first, second = np.asarray(first, dtype=bool), np.asarray(second, dtype=bool)
+        if first.ndim != 1 or second.ndim != 1:
+            raise BadInput(f"paired trials need two rows of outcomes, got shapes {first.shape} and {second.shape}")
         if first.shape != second.shape:
             raise BadInput(f"paired trials need equal panels, got {first.shape[0]} and {second.shape[0]} trials")
         return cls(
@@ -46,12 +52,18 @@ class PairedRates:
 
     @property
     def difference(self) -> float:
-        """Rate of the first minus rate of the second."""
+        """Rate of the first minus rate of the second.
+
+        Raises:
+            BadInput: no pair.
+        """
+        if not self.n:
+            raise BadInput("PairedRates: the difference of no pair")
         return (self.only_first - self.only_second) / self.n
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Interval of the difference (Newcombe's paired method)."""
-        return newcombe_paired(self.both, self.only_first, self.only_second, self.neither, level)
+        """Tango's interval of the difference."""
+        return tango(self.both, self.only_first, self.only_second, self.neither, level)
 
     def p_value(self) -> float:
         """Exact McNemar test."""
@@ -59,25 +71,31 @@ class PairedRates:
 
 
 def mcnemar_exact(only_first: int, only_second: int) -> float:
-    """Two-sided exact test on discordant pairs (McNemar 1947, binomial form)."""
+    """Two-sided exact test on discordant pairs (McNemar 1947, binomial form).
+
+    Raises:
+        BadInput: a negative count.
+    """
     from scipy.stats import binomtest
 
+    if only_first < 0 or only_second < 0:
+        raise BadInput(f"discordant pairs ({only_first}, {only_second}): none may be negative")
     discordant = only_first + only_second
     return 1.0 if discordant == 0 else float(binomtest(only_first, discordant, 0.5).pvalue)
 
 
 def fisher(k1: int, n1: int, k2: int, n2: int) -> float:
-    """Two-sided Fisher exact test of two independent rates."""
+    """Two-sided Fisher exact test of two independent rates.
+
+    Raises:
+        BadInput: a count that is impossible.
+    """
     from scipy.stats import fisher_exact
 
+    for k, n in ((k1, n1), (k2, n2)):
+        if n < 1 or not 0 <= k <= n:
+            raise BadInput(f"{k} successes of {n} trials: n must be at least 1 and k within 0..n")
     return float(fisher_exact([[k1, n1 - k1], [k2, n2 - k2]])[1])
-
-
-def boschloo(k1: int, n1: int, k2: int, n2: int) -> float:
-    """Two-sided Boschloo test of two independent rates: uniformly more powerful than Fisher's."""
-    from scipy.stats import boschloo_exact
-
-    return float(boschloo_exact([[k1, k2], [n1 - k1, n2 - k2]]).pvalue)
 
 
 def paired_permutation(

@@ -14,7 +14,7 @@ from dexprior.stats import Rate, bootstrap_mean, clopper_pearson, newcombe
 counts = st.integers(1, 200).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n)))
 
 
-@pytest.mark.parametrize("n", range(1, 21))
+@pytest.mark.parametrize("n", range(1, 61))
 def test_coverage_is_never_below_nominal(n):
     """Enumerates every outcome, for a grid of true rates and just beside each end, where coverage dips."""
     ends = np.array([clopper_pearson(k, n) for k in range(n + 1)])
