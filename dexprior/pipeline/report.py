@@ -185,10 +185,7 @@ def _policies(
             )
     page.table(["policy", "world", "success (95 %)", "slip rate (95 %)"], rows)
     for world, pair in results["09-evaluation"]["compared"].items():
-        page.text(
-            f"{world}: with prior minus without prior {pair['difference']:+.2f}, exact McNemar p = "
-            f"{pair['p_mcnemar']:.2g}, n = {pair['n']} paired scenes."
-        )
+        page.text(f"{world}: {pair['text']}; over both worlds Holm p = {pair['p_holm']:.2g}.")
     actor = load_actor(root / "07-policy" / "actor.safetensors")
     whole = Panel.sample("other", OTHER_FAMILY, evaluation.instances, seed=evaluation.seed)
     panel = whole.subset(list(range(min(_SHOWN, len(whole)))))

@@ -55,7 +55,7 @@ from dexprior.retarget.network import (
     tool_trajectory,
     train_retargeter,
 )
-from dexprior.stats import PairedRates, Rate, bootstrap_mean
+from dexprior.stats import Family, Rate, bootstrap_mean, compare_pairs
 from dexprior.types import HandTrajectory, JointTrajectory, ObjectTrajectory, PriorCondition, VideoSample
 from dexprior.worlds.arm import MAX_OPENING
 from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
@@ -268,13 +268,15 @@ def stage_evaluation(config: EvaluationConfig, policies: dict[str, Path], folder
                 episodes, panel = run_world(actor_policy(actor), world, config)
                 wins[name, world] = episodes.success
                 outcome[name][world] = describe_episodes(episodes) | {"panel": panel.hash}
-        compared = {}
         names = list(policies)
+        compared = {}
         if len(names) == 2:
-            for world in ("sim", "other"):
-                pair = PairedRates.of(wins[names[0], world], wins[names[1], world])
-                compared[world] = {"difference": pair.difference, "p_mcnemar": pair.p_value(), "n": pair.n}
-        return {"policies": outcome, "compared": compared, "names": names}
+            a, b = names
+            compared = {
+                world: compare_pairs(wins[a, world], wins[b, world], names=(a, b), panel=outcome[a][world]["panel"])
+                for world in ("sim", "other")
+            }
+        return {"policies": outcome, "compared": Family(compared).as_dict(), "names": names}
 
     parents = _parents(*(path / "actor.safetensors" for path in policies.values()))
     return run_stage(folder, "evaluation", config, seed, work, parents=parents)

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from dexprior.artifacts import make_header, write_json
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.families import ParameterFamily
-from dexprior.stats import PairedRates, Rate, bootstrap_mean
+from dexprior.stats import Rate, bootstrap_mean, compare_pairs
 from dexprior.transfer.divergence import Divergence
 
 __all__ = ["Ledger", "WorldResult", "read_ledger"]
@@ -68,7 +68,9 @@ class Ledger:
 
     def to_json(self) -> dict[str, Any]:
         """Plain data: everything with its counts and intervals."""
-        pair = PairedRates.of(self.sim.success, self.real.success)
+        names = (self.sim.name, self.real.name)
+        success = compare_pairs(self.sim.success, self.real.success, names=names, panel=self.sim.panel_hash)
+        n = len(self.sim.success)
         both = self.sim.held & self.real.held
         return {
             "header": asdict(make_header(SCHEMA, producer="transfer")),
@@ -76,15 +78,10 @@ class Ledger:
             "policy": self.policy,
             "panel": self.sim.panel_hash,
             "assumed": self.assumed.to_json(),
-            "success": {w.name: Rate(int(w.success.sum()), pair.n).as_dict() for w in (self.sim, self.real)},
-            "held": {w.name: Rate(int(w.held.sum()), pair.n).as_dict() for w in (self.sim, self.real)},
+            "success": {w.name: Rate(int(w.success.sum()), n).as_dict() for w in (self.sim, self.real)},
+            "held": {w.name: Rate(int(w.held.sum()), n).as_dict() for w in (self.sim, self.real)},
             "slip_rate": {w.name: _mean(w.slip_rate[w.held]) for w in (self.sim, self.real)},
-            "success_gap": {
-                "value": pair.difference,
-                "interval": list(pair.interval()),
-                "p_mcnemar": pair.p_value(),
-                "n": pair.n,
-            },
+            "success_gap": {"value": success.difference} | success.as_dict(),
             "slip_gap": _mean((self.real.slip_rate - self.sim.slip_rate)[both]),
             "first_divergence": [[asdict(d) for d in row] for row in self.divergences],
             "earliest": _earliest(self.divergences),

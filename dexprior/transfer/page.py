@@ -101,16 +101,11 @@ def ledger_section(page: Page, ledger: dict[str, Any]) -> None:
     ]
     page.table(["world", "success (95 %)", "slip rate (95 %)"], rows)
     gap, slip = ledger["success_gap"], ledger["slip_gap"]
-    low, high = gap["interval"]
+    page.text(f"{gap['text']}.")
     page.table(
         ["gap", "value", "95 % interval", "n"],
         [
-            [
-                "success gap (sim - real)",
-                f"{gap['value']:+.3f}",
-                f"[{low:+.3f}, {high:+.3f}], McNemar p = {gap['p_mcnemar']:.3g}",
-                gap["n"],
-            ],
+            ["success gap (sim - real)", *_gap(gap), gap["n"]],
             ["slip gap (real - sim), held in both", *_gap(slip), slip["n"]],
         ],
     )
