@@ -1,4 +1,4 @@
-"""Coverage of every interval and size of every test, by enumeration; and times against SciPy's.
+"""Coverage of every interval, size of every test, error of stopping early, by enumeration; times against SciPy's.
 
 Coverage is taken over a grid of true rates (of both sides where there are two), not over draws: it has no error of its
 own. Prints JSON lines; those with a peer are {name, value, unit, peer, peer_value, ratio}.
@@ -15,7 +15,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import binom, boschloo_exact
 
-from dexprior.stats import boschloo, clopper_pearson, fisher, newcombe, newcombe_paired, tango
+from dexprior.stats import boschloo, clopper_pearson, fisher, newcombe, newcombe_paired, rate_above, tango
 from dexprior.stats.boschloo import rejected_from
 
 LEVEL = 0.95
@@ -42,6 +42,8 @@ def main() -> None:
             "boschloo": float((less + less[::-1]).max()),  # both tails; the samples are equal, so one mirrors the other
             "fisher": float(np.einsum("ra,ab,rb->r", pmf, p <= 1.0 - LEVEL, pmf).max()),
         }))  # fmt: skip
+    for bound, rate in ((0.5, 0.6), (0.5, 0.75), (0.9, 0.97)):
+        print(json.dumps({"name": f"sequential: rate above {bound}", "rate": rate} | _sequential(bound, rate)))
     for n in (10, 30, 100, 300):
         table = (int(0.4 * n), n, int(0.55 * n), n)
         ours, theirs = _seconds(lambda t=table: boschloo(*t)), _seconds(lambda t=table: _scipy(*t))
@@ -98,6 +100,27 @@ def _paired(n: int, interval: Callable[..., tuple[float, float]]) -> tuple[np.nd
                 held = (ends[:, 0] <= p1 - p2 + 1e-12) & (p1 - p2 - 1e-12 <= ends[:, 1])
                 coverage.append(probability[held].sum())
     return np.array(coverage), float(np.diff(ends, axis=1).mean())
+
+
+def _sequential(bound: float, rate: float, looks: int = 1000) -> dict[str, float]:
+    """Over at most `looks` looks: error at the bound, power and mean looks at the rate; trials of one binomial test.
+
+    The evidence is a function of the counts, so paths that have not stopped are counted by dynamic programming.
+    """
+    n = np.arange(1, looks + 1)
+    reached = rate_above(n <= np.arange(looks + 1)[:, None], bound).log_e >= -np.log(0.05)  # k successes, then failures
+    least = np.where(reached.any(axis=0), reached.argmax(axis=0), n + 1)  # row k > n is n successes: beyond what lives
+    result = {}
+    for name, p in (("error", bound), ("power", rate)):
+        alive, stopped, used = np.array([1.0]), 0.0, 0.0
+        for m in n:
+            used += alive.sum()
+            alive = np.append(alive * (1 - p), 0.0) + np.append(0.0, alive * p)
+            stopped += alive[least[m - 1] :].sum()
+            alive[least[m - 1] :] = 0.0
+        result[name] = float(stopped)
+    fixed = next(m for m in n if binom.sf(binom.isf(0.05, m, bound), m, rate) >= 0.8)
+    return result | {"mean_looks": float(used), "fixed_n_for_80": int(fixed)}
 
 
 def _scipy(k1: int, n1: int, k2: int, n2: int) -> float:
