@@ -76,7 +76,7 @@ def tango(both: int, only_first: int, only_second: int, neither: int, level: flo
     """Interval of the difference p1 - p2 of two paired rates: every difference that the score test does not reject.
 
     Tango 1998, "Equivalence test and confidence interval for the difference in proportions for the paired-sample
-    design", equations 5 to 8. `both` and `neither` count only through their sum.
+    design". `both` and `neither` count only through their sum.
 
     Raises:
         BadInput: no pair, a negative count, or level outside (0, 1).

@@ -17,7 +17,7 @@ from dexprior.errors import BadInput
 __all__ = ["Evidence", "confidence_sequence", "pairs_differ", "rate_above", "rate_below", "rates_differ"]
 
 _PSEUDO = 0.18
-"""Successes and failures that each plug-in rate starts with; the choice of Turner et al. 2024, section 3."""
+"""Successes and failures that each plug-in rate starts with; the choice of Turner et al. 2024."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def rates_differ(first: Bool[np.ndarray, "*experiment look"], second: Bool[np.nd
     """Evidence that two independent rates differ, one trial of each a look.
 
     Turner, Ly and Grünwald 2024, "Generic E-variables for exact sequential k-sample tests that allow for optional
-    stopping", theorem 1: rates p1, p2 guessed from earlier looks, against their mean for both. Whatever the common
+    stopping": rates p1, p2 guessed from earlier looks, against their mean for both. Whatever the common
     rate, the expectation of a look's factor is at most one, by the means' inequality.
 
     Raises:

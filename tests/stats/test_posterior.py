@@ -17,7 +17,7 @@ counts = st.integers(0, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.
 
 
 def _sum(k1: int, n1: int, k2: int, n2: int) -> float:
-    """P(p1 > p2) under uniform priors as a finite sum over the successes of the first (Cook 2003)."""
+    """P(p1 > p2) under uniform priors as a finite sum over the successes of the first."""
     a1, b1, a2, b2 = k1 + 1, n1 - k1 + 1, k2 + 1, n2 - k2 + 1
     i = np.arange(a1)
     return float(np.exp(betaln(a2 + i, b1 + b2) - np.log(b1 + i) - betaln(1 + i, b1) - betaln(a2, b2)).sum())

@@ -3,7 +3,7 @@
 Coverage is taken over a grid of true rates (of both sides where there are two), not over draws: it has no error of its
 own. Prints JSON lines; those with a peer are {name, value, unit, peer, peer_value, ratio}.
 
-    python benchmarks/statistics.py
+    python benchmarks/rates.py
 """
 
 from __future__ import annotations
