@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from dexprior.cli.show import show
-from dexprior.config import Ge, config
-from dexprior.errors import BadInput
+from dexprior.config import Ge, Le, config
+from dexprior.errors import BadInput, DexpriorError
 
 
 @config
@@ -33,11 +33,11 @@ class Config:
     """Who acts: the scripted expert, who knows the truth; random actions; nobody."""
     world: Literal["training", "reality"] = "training"
     """Family of the parameters: what the simulator assumes, or the other world."""
-    n: Annotated[int, Ge(1)] = 8
+    n: Annotated[int, Ge(1), Le(65536)] = 8
     """Worlds, each with an instance of its own."""
     film: Annotated[int, Ge(0)] = 4
     """How many of them are filmed; 0 makes no film."""
-    size: Annotated[int, Ge(16)] = 240
+    size: Annotated[int, Ge(16), Le(2048)] = 240
     """Width and height of a tile of the film [px]."""
     view: bool = False
     """Show the first world in MuJoCo's viewer instead."""
@@ -70,6 +70,7 @@ def run(config: Config, words: list[str]) -> int:
         with Viewer(env.worlds.data(0)[0]) as viewer:
             played = play(env, player, viewer=viewer)
     else:
+        out.mkdir(parents=True, exist_ok=True)  # before an episode is played for nothing
         film = Film(env, range(min(config.film, n)), size=config.size) if config.film else None
         played = play(env, player, film=film)
     result = {
@@ -89,8 +90,16 @@ def run(config: Config, words: list[str]) -> int:
 def _load(path: Path) -> None:
     """Run the user's own file."""
     import importlib.util
+    import traceback
 
     spec = importlib.util.spec_from_file_location(path.stem, path) if path.is_file() else None
     if spec is None or spec.loader is None:
         raise BadInput(f"module = {path}: no such Python file")
-    spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    try:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except DexpriorError:
+        raise
+    except Exception as error:  # the user's own code: anything
+        here = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+        line = error.lineno if isinstance(error, SyntaxError) else here[-1] if here else None
+        raise BadInput(f"module = {path}, line {line}: {type(error).__name__}: {error}") from error

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families.gaps import Gap
 
@@ -34,13 +36,19 @@ class Injectors:
 
         Raises:
             UnknownName: no such injector.
-            BadInput: a strength outside [0, 1], or a negative seed.
+            BadInput: no mapping, a strength that is no number in [0, 1], or a seed that is negative or no integer.
         """
+        if not isinstance(strengths, Mapping):
+            raise BadInput(f"injectors = {strengths!r}: expected strengths by name, as in {{'light': 0.7}}")
         for name, strength in strengths.items():
             if name not in INJECTORS:
                 raise UnknownName("injector", name, tuple(INJECTORS))
+            if isinstance(strength, bool) or not isinstance(strength, (int, float, np.number)):
+                raise BadInput(f"injector {name!r}: strength {strength!r} is no number; expected one in [0, 1]")
             if not 0.0 <= float(strength) <= 1.0:
                 raise BadInput(f"injector {name!r}: strength {strength} is outside [0, 1]")
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
+            raise BadInput(f"injectors: seed {seed!r} is no integer")
         if seed < 0:
             raise BadInput(f"injectors: seed {seed} is negative")
         return cls(tuple((name, float(strengths[name])) for name in INJECTORS if strengths.get(name, 0.0) > 0), seed)

@@ -220,13 +220,18 @@ def posture(arm: str, end: str, position: tuple[float, float, float], yaw: float
         yaw: about the vertical, from the tool's direction at home [rad].
 
     Raises:
-        BadInput: the arm does not reach it.
+        BadInput: the arm does not reach it, or has no joints.
     """
     import mujoco
 
     spec = mujoco.MjSpec()
     spec.compiler.degree = False
     rig = add_rig(spec, arm, end)
+    if not rig.arm_joints:
+        able = ", ".join(name for name, model in _ARMS.items() if model.joints)
+        raise BadInput(
+            f"arm {arm!r} has no joints and cannot bring its tool to {tuple(position)}; arms that move: {able}"
+        )
     chain = ChainKinematics(spec.compile(), rig.arm_joints, rig.name("tcp"))
     q = np.array(rig.home, dtype=np.float64)
     _, R, _ = chain.forward(q[None])

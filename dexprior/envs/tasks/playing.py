@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 
 from dexprior.envs.tasks.pictures import Film
 from dexprior.envs.tasks.vector import TaskVectorEnv
-from dexprior.errors import UnknownName
+from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.tasks.experts import expert_of
 from dexprior.worlds.viewer import Viewer
 
@@ -46,10 +46,23 @@ def player_of(kind: str, env: TaskVectorEnv, *, seed: int = 0) -> Player:
 
     Raises:
         UnknownName: nobody of that name, or the task has no expert.
+        BadInput: when the expert plays a robot that takes other actions than its own.
     """
     if kind == "expert":
         expert, memory = expert_of(env.task.name), np.zeros((env.num_envs, 4))
-        return lambda env, step: expert(env.worlds.truth(), env.worlds.view.rigs, step * env.task.control_dt, memory)
+
+        def act(env: TaskVectorEnv, step: int) -> Float[np.ndarray, "n action"]:
+            action = expert(env.worlds.truth(), env.worlds.view.rigs, step * env.task.control_dt, memory)
+            if action.shape[1] != env.worlds.action_size:
+                robots = " and ".join(f"{rig.arm.name} with {rig.end.name}" for rig in env.worlds.rigs)
+                raise BadInput(
+                    f"the expert of {env.task.name!r} sends {action.shape[1]} numbers, {robots} takes "
+                    f"{env.worlds.action_size}: it cannot play this robot; choose another robot, or player=random or "
+                    "still"
+                )
+            return action
+
+        return act
     if kind == "random":
         size = (env.num_envs, env.worlds.action_size)
         return lambda env, step: np.random.default_rng([seed, step]).uniform(-1.0, 1.0, size)

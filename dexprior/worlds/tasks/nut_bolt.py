@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 import dexprior.worlds.human_rig  # noqa: F401  # registers the human hand
-from dexprior.config import Ge, Gt, config
+from dexprior.config import Ge, Gt, Le, config
 from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import quat_from_axis_angle, quat_from_yaw, quat_multiply, quat_rotate
@@ -55,7 +55,7 @@ class NutBoltConfig:
     """Standard deviation of the nut's tilt at the start [rad]."""
     turned_back: float = 3.3
     """By which the gripper is turned at the start, so that the last joint has most of a turn ahead [rad]."""
-    octree_depth: Annotated[int, Ge(4)] = 6
+    octree_depth: Annotated[int, Ge(4), Le(10)] = 6
     """Of the signed distance fields; each level costs four times the compile time."""
     caught: Annotated[float, Ge(0)] = 0.1
     """Most turns that a started nut is engaged by."""

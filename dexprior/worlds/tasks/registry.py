@@ -46,7 +46,7 @@ def register_task(kind: type[Task], settings: type) -> None:
 
 
 def make_task(
-    name: str, *, injectors: Mapping[str, float] | None = None, injector_seed: int = 0, **settings: Any
+    name: str, /, *, injectors: Mapping[str, float] | None = None, injector_seed: int = 0, **settings: Any
 ) -> Task:
     """A task by name.
 

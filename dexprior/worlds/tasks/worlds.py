@@ -159,6 +159,7 @@ class TaskWorlds:
 
     Raises:
         UnknownName: no such kind of arm action.
+        BadInput: no world, or more than memory holds, or a scene that MuJoCo cannot compile.
     """
 
     def __init__(
@@ -180,8 +181,19 @@ class TaskWorlds:
         layout = task.layout()
         self.rigs = layout.rigs
         governed = None if phenomena is None or not phenomena.active else govern(layout.spec, phenomena)
-        self.model = layout.spec.compile()
-        self._batch = task.engine(mujoco.batch.Batch(self.model, n, threads))
+        try:
+            self.model = layout.spec.compile()
+        except ValueError as error:  # sizes that the configuration's own bounds let through
+            raise BadInput(
+                f"task {task.name!r}: MuJoCo cannot build its scene: {' '.join(str(error).split())}"
+            ) from None
+        if n < 1:
+            raise BadInput(f"task {task.name!r}: {n} worlds; at least one is needed")
+        try:
+            batch = mujoco.batch.Batch(self.model, n, threads)
+        except (MemoryError, ValueError) as error:  # MuJoCo reports std::bad_alloc as the latter
+            raise BadInput(f"task {task.name!r}: {n} worlds cannot be made ({error}); ask for fewer") from None
+        self._batch = task.engine(batch)
         driven = [name for rig in self.rigs for name in (*rig.arm_joints, *rig.end_actuators)]
 
         def configure(model: mujoco.MjModel, values: Mapping[str, float]) -> None:

@@ -17,6 +17,18 @@ def test_the_suite_keeps_its_promises(name):
     check_task(make_task(name))
 
 
+def test_a_robot_without_joints_is_quiet():
+    check_task(make_task("cube_in_hand"))
+
+
+def test_an_object_that_an_injector_hides_is_no_broken_promise():
+    check_task(make_task("soft_grasp", injectors={"occlusion": 1.0}))
+
+
+def test_cloth_beside_clutter_does_the_same_alone():
+    check_task(make_task("folding", engine="flex", injectors={"clutter": 1.0}))
+
+
 class _Bright(PickPlace):
     def terms(self, truth):
         return super().terms(truth) | {"carry": np.full(len(truth["held"]), 1.5)}

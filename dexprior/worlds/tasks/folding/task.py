@@ -355,7 +355,9 @@ class Folding(Task):
             count = 3 * len(self.cloth.vertices)
             return view.field("userdata")[:, :count].reshape(view.n, -1, 3).copy()
         first = view.model.body_dofadr[view.model.flex_vertbodyid]
-        return view.qvel[:, (first[:, None] + np.arange(3)).ravel()].reshape(view.n, -1, 3)
+        # in rows of their own, as the order in which a mean adds up depends on the layout
+        columns = (first[:, None] + np.arange(3)).ravel()
+        return np.ascontiguousarray(view.qvel[:, columns]).reshape(view.n, -1, 3)
 
     def _rest(self, view: View) -> tuple[Float[np.ndarray, "vertex 3"], np.ndarray]:
         """Where vertices are at zero positions, and the columns of `qpos` that move them."""
