@@ -60,15 +60,18 @@ def run(config: Config, words: list[str]) -> int:
 
 def _fit_servo(config: Config) -> int:
     from dexprior.artifacts import write_json
-    from dexprior.transfer.servo import fit_servo, read_servo_logs, score_servo
+    from dexprior.transfer.servo import fit_servo, read_published, read_servo_logs, score_servo
 
     if config.train is None or config.test is None or not config.out.endswith(".json"):
         raise BadInput("ledger fit-servo: give train=DIR test=DIR out=RESULT.json")
     train, test = read_servo_logs(config.train), read_servo_logs(config.test)
-    fit = fit_servo(train, config.servo, seed=config.seed)
+    if config.published is not None:
+        read_published(config.published)  # before minutes are spent on a fit that nothing is compared with
     out = Path(config.out)
-    result = score_servo(fit, test, published=config.published) | {"parameters": fit.identified(), "seed": config.seed}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    fit = fit_servo(train, config.servo, seed=config.seed)
     fit.save(out.with_name(f"{out.stem}-fit.json"))
+    result = score_servo(fit, test, published=config.published) | {"parameters": fit.identified(), "seed": config.seed}
     write_json(out, result)
     show(result)
     return 0

@@ -226,3 +226,11 @@ def test_folders_and_settings_that_do_not_fit_are_named(tmp_path, capsys):
     assert "give train=DIR test=DIR" in capsys.readouterr().err
     assert main(["ledger", "polish"]) == 1
     assert "fit-servo" in capsys.readouterr().err
+
+
+def test_a_published_model_that_cannot_be_read_is_found_before_the_fit(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("dexprior.transfer.servo.read_servo_logs", lambda folder: [])
+    monkeypatch.setattr("dexprior.transfer.servo.fit_servo", lambda *_, **__: pytest.fail("fitted for nothing"))
+    words = ["train=a", "test=b", f"out={tmp_path / 'r.json'}", f"published={tmp_path / 'm1.json'}"]
+    assert main(["ledger", "fit-servo", *words]) == 1
+    assert f"{tmp_path / 'm1.json'} is no friction model" in capsys.readouterr().err

@@ -3,7 +3,7 @@
 from dexprior.transfer.servo.fitting import ServoFit, ServoFitConfig, fit_servo, read_fit
 from dexprior.transfer.servo.logs import ServoLog, read_servo_log, read_servo_logs
 from dexprior.transfer.servo.model import SERVO_FAMILY, ServoBatch, published_friction, simulate
-from dexprior.transfer.servo.scoring import score_servo
+from dexprior.transfer.servo.scoring import read_published, score_servo
 
 __all__ = [
     "SERVO_FAMILY",
@@ -14,6 +14,7 @@ __all__ = [
     "fit_servo",
     "published_friction",
     "read_fit",
+    "read_published",
     "read_servo_log",
     "read_servo_logs",
     "score_servo",

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from dexprior.errors import BadInput
 from dexprior.transfer.servo.fitting import ServoFit
 from dexprior.transfer.servo.logs import ServoLog
 from dexprior.transfer.servo.model import ServoBatch, published_friction, simulate
 
-__all__ = ["score_servo"]
+__all__ = ["read_published", "score_servo"]
 
 
 def score_servo(fit: ServoFit, logs: Sequence[ServoLog], *, published: str | Path | None = None) -> dict[str, Any]:
@@ -54,11 +55,20 @@ def score_servo(fit: ServoFit, logs: Sequence[ServoLog], *, published: str | Pat
     return result
 
 
-def _published_errors(path: Path, logs: Sequence[ServoLog]) -> list[float]:
+def read_published(path: str | Path) -> Float[np.ndarray, " parameter"]:
+    """Parameters of a published friction model M1 of the BAM project, from its JSON.
+
+    Raises:
+        BadInput: the file cannot be read, or is of another model.
+    """
     try:
-        values = json.loads(path.read_text())
+        values = json.loads(Path(path).read_text())
     except (OSError, ValueError) as error:
         raise BadInput(f"{path} is no friction model: {error}") from None
+    return published_friction(values)
+
+
+def _published_errors(path: Path, logs: Sequence[ServoLog]) -> list[float]:
     batch = ServoBatch.of(logs, nominal=True)
-    runs = simulate(published_friction(values)[None], batch, substeps=1)[0]
+    runs = simulate(read_published(path)[None], batch, substeps=1)[0]
     return [float(np.abs(runs[k, : len(log)] - log.position).mean()) for k, log in enumerate(logs)]
