@@ -4,5 +4,8 @@ Simulated (`sim`), with learned collisions (`hybrid`), behind a socket (`reality
 """
 
 from dexprior.envs.factory import BackendConfig, make_backend
+from dexprior.envs.registration import ENVIRONMENTS, register
 
-__all__ = ["BackendConfig", "make_backend"]
+register()  # Gymnasium 1.4 calls no entry points of plugins any more
+
+__all__ = ["ENVIRONMENTS", "BackendConfig", "make_backend", "register"]

@@ -17,12 +17,13 @@ ENVIRONMENTS = {
 
 
 def register() -> None:
-    """Register every task; Gymnasium calls it when it is imported, through its entry point for plugins."""
-    import gymnasium
+    """Register every task; called when `dexprior.envs` is imported, and by older Gymnasium through its entry point."""
+    from gymnasium.envs.registration import register as add
+    from gymnasium.envs.registration import registry
 
     for name, task in ENVIRONMENTS.items():
-        if name not in gymnasium.registry:
-            gymnasium.register(
+        if name not in registry:
+            add(
                 name,
                 entry_point="dexprior.envs.tasks:make_env",
                 vector_entry_point="dexprior.envs.tasks:make_vec_env",

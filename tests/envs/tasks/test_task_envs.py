@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 
 import gymnasium
 import numpy as np
@@ -222,3 +224,9 @@ def test_plain_settings_switch_injectors_and_phenomena():
     two.reset(seed=0)
     assert two.observation_space.contains(two.step(np.zeros((2, 7)))[0])
     assert frame.shape == (480, 480, 3)
+
+
+def test_importing_the_environments_registers_their_names():
+    code = "import gymnasium, dexprior.envs; print('dexprior/SoftGrasp-v0' in gymnasium.registry)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "True"
