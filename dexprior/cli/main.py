@@ -37,7 +37,10 @@ _RESUMABLE = ("data", "train-prior", "collision", "train-policy", "demo")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit status (0 done, 1 a named error, 2 wrong usage, 130 interrupted)."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # threads that spin while they wait starve a shared machine
+    # threads that spin while they wait starve a shared machine; NumPy's matrices here are too small to share out: with
+    # two BLAS threads on a loaded machine `ledger report` took four times the processor time
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help", "help"):
         print(_overview())
