@@ -43,7 +43,8 @@ def test_nested_settings_reach_the_task(tmp_path):
         (["settings.injectors=3"], "injectors = 3: expected strengths by name"),
         (["settings.injectors.light=1", "settings.injector_seed=abc"], "seed 'abc' is no integer"),
         (["settings.arm=stand"], "arm 'stand' has no joints"),
-        (["task=nut_bolt", "settings.thread.pitch=0.5"], "MuJoCo cannot build its scene"),
+        (["task=nut_bolt", "settings.thread.pitch=0.5"], "the bolt has room for"),
+        (["settings.mass=1e-20"], "MuJoCo cannot build its scene"),
     ],
 )
 def test_wrong_settings_are_named(arguments, message, tmp_path, capsys):

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 import dexprior.worlds.claw  # noqa: F401  # registers the hand
-from dexprior.config import Gt, config
+from dexprior.config import Ge, Gt, Le, config
 from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import (
@@ -44,7 +44,7 @@ class CubeInHandConfig:
     """Name of what carries the hand, palm up."""
     hand: str = "claw4"
     """Name of the hand; its site `tcp` lies half an edge of the cube over the palm."""
-    half_size: Annotated[float, Gt(0)] = 0.025
+    half_size: Annotated[float, Ge(0.015), Le(0.03)] = 0.025
     """Half an edge of the cube [m]."""
     mass: Annotated[float, Gt(0)] = 0.06
     """Of the cube [kg]."""
@@ -54,7 +54,7 @@ class CubeInHandConfig:
     """Largest angle that is asked for [degrees]."""
     reached: Annotated[float, Gt(0)] = 6.0
     """Remaining angle that counts as reached [degrees]."""
-    timestep: Annotated[float, Gt(0)] = 0.004
+    timestep: Annotated[float, Gt(0), Le(0.01)] = 0.004
     """Simulation step [s]."""
 
     def __post_init__(self) -> None:

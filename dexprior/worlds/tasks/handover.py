@@ -53,9 +53,9 @@ class HandoverConfig:
 
     arm: str = "arm7"
     """Name of the arm."""
-    half_length: Annotated[float, Gt(0)] = 0.065
+    half_length: Annotated[float, Ge(0.03), Le(0.15)] = 0.065
     """Half the bar's length [m]."""
-    half_width: Annotated[float, Gt(0)] = 0.013
+    half_width: Annotated[float, Ge(0.005), Le(0.03)] = 0.013
     """Half its width and height [m]."""
     mass: Annotated[float, Gt(0)] = 0.06
     """Of the bar [kg]."""
@@ -65,7 +65,7 @@ class HandoverConfig:
     """At 1: up to 0.6 s late, and drawn back twice, by up to half of the way."""
     regrip: Annotated[float, Ge(0), Le(1)] = 0.0
     """At 1: the fingers loosen for half a second while the bar is offered, and the wrist turns by up to 0.3 rad."""
-    timestep: Annotated[float, Gt(0)] = 0.004
+    timestep: Annotated[float, Gt(0), Le(0.01)] = 0.004
     """Simulation step [s]."""
 
 

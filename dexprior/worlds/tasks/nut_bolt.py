@@ -59,7 +59,7 @@ class NutBoltConfig:
     """Of the signed distance fields; each level costs four times the compile time."""
     caught: Annotated[float, Ge(0)] = 0.1
     """Most turns that a started nut is engaged by."""
-    timestep: Annotated[float, Gt(0)] = 0.001
+    timestep: Annotated[float, Gt(0), Le(0.002)] = 0.001
     """Simulation step [s]; threads need one this short."""
 
     def __post_init__(self) -> None:
@@ -68,6 +68,9 @@ class NutBoltConfig:
                 f"NutBoltConfig: the nut starts in the parallel gripper, not in {self.end_effector!r}; use "
                 "start='started'"
             )
+        most = (self.thread.bolt_length - lead(self.thread)) / self.thread.pitch
+        if self.turns > most:
+            raise BadInput(f"NutBoltConfig: turns = {self.turns}, but the bolt has room for {max(most, 0.0):.1f}")
         if self.start == "started" and self.caught >= self.turns:
             raise BadInput(
                 f"NutBoltConfig: a nut caught by up to {self.caught} turns may be there already; success takes "

@@ -39,9 +39,9 @@ class PegConfig:
     """Where the peg is: between the pads of the parallel gripper, or on the table beside the hole."""
     clearance: Annotated[float, Ge(5e-5), Le(1e-3)] = 2.5e-4
     """Gap between peg and hole on each side, when centred."""
-    half_width: Annotated[float, Gt(0)] = 0.010
+    half_width: Annotated[float, Ge(0.003), Le(0.03)] = 0.010
     """Half an edge of the peg."""
-    half_length: Annotated[float, Gt(0)] = 0.030
+    half_length: Annotated[float, Ge(0.015), Le(0.1)] = 0.030
     """Half its length."""
     chamfer: Annotated[float, Ge(0)] = 0.002
     """Of the hole's rim, at 45 degrees."""
@@ -57,7 +57,7 @@ class PegConfig:
     """How far the peg's end must lie below the rim."""
     stiffness: Annotated[float, Gt(0), Lt(1)] = 0.995
     """Impedance of the peg's contacts (`solimp`): at .995 a push of 5 N sinks in by under 0.02 mm."""
-    timestep: Annotated[float, Gt(0)] = 0.002
+    timestep: Annotated[float, Gt(0), Le(0.01)] = 0.002
     """Simulation step [s]."""
 
     def __post_init__(self) -> None:

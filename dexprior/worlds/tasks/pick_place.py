@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 import dexprior.worlds.human_rig  # noqa: F401  # registers the human hand
-from dexprior.config import Gt, config
+from dexprior.config import Ge, Gt, Le, config
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.worlds.measures import tolerance
 from dexprior.worlds.rigs import add_rig
@@ -29,13 +29,13 @@ class PickPlaceConfig:
     """Name of the arm."""
     end_effector: str = "parallel"
     """Name of the gripper."""
-    half_size: Annotated[float, Gt(0)] = 0.02
+    half_size: Annotated[float, Ge(0.005), Le(0.035)] = 0.02
     """Half an edge of the cube [m]."""
     mass: Annotated[float, Gt(0)] = 0.08
     """Of the cube [kg]."""
     reached: Annotated[float, Gt(0)] = 0.015
     """Distance to the mark that counts as reached [m]."""
-    timestep: Annotated[float, Gt(0)] = 0.004
+    timestep: Annotated[float, Gt(0), Le(0.01)] = 0.004
     """Simulation step [s]."""
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 import dexprior.worlds.tendon_hands  # noqa: F401  # registers the hands
-from dexprior.config import Gt, config
+from dexprior.config import Gt, Le, config
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
 from dexprior.worlds.measures import TOUCH_ON, tolerance
@@ -78,7 +78,7 @@ class SoftGraspConfig:
     """Height that counts as lifted [m]."""
     spread: Annotated[float, Gt(0)] = 0.04
     """Largest distance of the fruit from under the hand at the start, on each axis [m]."""
-    timestep: Annotated[float, Gt(0)] = 0.002
+    timestep: Annotated[float, Gt(0), Le(0.01)] = 0.002
     """Simulation step [s]."""
 
 

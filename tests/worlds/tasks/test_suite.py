@@ -163,6 +163,13 @@ def test_names_and_settings_are_checked():
         make_task("peg", clearance=1.0)
     with pytest.raises(ConfigError, match="fruit"):
         make_task("soft_grasp", fruit="durian")
+    with pytest.raises(ConfigError, match="half_size"):
+        make_task("pick_place", half_size=3.0)
+    with pytest.raises(ConfigError, match=r"the bolt has room for 7\.6"):
+        make_task("nut_bolt", turns=50.0)
+    for name in TASKS:
+        with pytest.raises(ConfigError, match="timestep"):
+            make_task(name, timestep=0.04)
     with pytest.raises(UnknownName, match="cartesian"):
         TaskWorlds(make_task("peg"), 1, arm_action="torque")
     with pytest.raises(UnknownName, match="peg"):

@@ -78,7 +78,7 @@ class FoldingConfig:
     """Largest share of the area that slopes may hide."""
     slip: Annotated[float, Gt(0)] = 0.02
     """How far the hem may slip between the pads [m]."""
-    timestep: Annotated[float, Gt(0)] = 0.008
+    timestep: Annotated[float, Gt(0), Le(0.01)] = 0.008
     """Simulation step [s]."""
 
     def __post_init__(self) -> None:
