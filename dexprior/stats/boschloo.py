@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dexprior.errors import BadInput
+from dexprior.stats.intervals import check_counts
 
 __all__ = ["boschloo", "rejected_from"]
 
@@ -30,8 +31,8 @@ def boschloo(k1: int, n1: int, k2: int, n2: int) -> float:
     Raises:
         BadInput: a count that is impossible.
     """
-    _check(k1, n1)
-    _check(k2, n2)
+    check_counts(k1, n1)
+    check_counts(k2, n2)
     return min(1.0, 2.0 * min(_less(k1, n1, k2, n2), _less(k2, n2, k1, n1)))
 
 
@@ -41,8 +42,8 @@ def rejected_from(n1: int, n2: int, alpha: float) -> Int[np.ndarray, " k1"]:
     Raises:
         BadInput: an empty sample, or alpha outside (0, 1).
     """
-    _check(0, n1)
-    _check(0, n2)
+    check_counts(0, n1)
+    check_counts(0, n2)
     if not 0.0 < alpha < 1.0:
         raise BadInput(f"alpha = {alpha}: must lie between 0 and 1")
     return np.array(_rejected_from(n1, n2, float(alpha)))
@@ -110,8 +111,3 @@ def _tables(
 
     rates = np.asarray(rates)[:, None]
     return binom.pmf(np.arange(n1 + 1), n1, rates), binom.sf(np.arange(n2 + 2) - 1, n2, rates)
-
-
-def _check(k: int, n: int) -> None:
-    if n < 1 or not 0 <= k <= n:
-        raise BadInput(f"{k} successes of {n} trials: n must be at least 1 and k within 0..n")

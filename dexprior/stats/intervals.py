@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from dexprior.errors import BadInput
 
-__all__ = ["Rate", "bootstrap_mean", "clopper_pearson", "newcombe", "newcombe_paired", "tango"]
+__all__ = ["Rate", "bootstrap_mean", "check_counts", "clopper_pearson", "newcombe", "newcombe_paired", "tango"]
 
 
 def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -176,13 +176,25 @@ def _check_pairs(both: int, only_first: int, only_second: int, neither: int, lev
     counts = (both, only_first, only_second, neither)
     if min(counts) < 0 or sum(counts) < 1:
         raise BadInput(f"paired counts {counts}: none may be negative, and at least one pair is needed")
-    if not 0.0 < level < 1.0:
-        raise BadInput(f"level = {level}: must lie between 0 and 1")
+    _check_level(level)
     return sum(counts)
 
 
-def _check_counts(k: int, n: int, level: float) -> None:
+def check_counts(k: int, n: int) -> None:
+    """Refuse counts that are impossible.
+
+    Raises:
+        BadInput: no trial, or k outside 0..n.
+    """
     if n < 1 or not 0 <= k <= n:
         raise BadInput(f"{k} successes of {n} trials: n must be at least 1 and k within 0..n")
+
+
+def _check_counts(k: int, n: int, level: float) -> None:
+    check_counts(k, n)
+    _check_level(level)
+
+
+def _check_level(level: float) -> None:
     if not 0.0 < level < 1.0:
         raise BadInput(f"level = {level}: must lie between 0 and 1")

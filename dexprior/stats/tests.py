@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput
-from dexprior.stats.intervals import tango
+from dexprior.stats.intervals import check_counts, tango
 
 __all__ = ["PairedRates", "fisher", "mcnemar_exact", "paired_permutation"]
 
@@ -92,9 +92,8 @@ def fisher(k1: int, n1: int, k2: int, n2: int) -> float:
     """
     from scipy.stats import fisher_exact
 
-    for k, n in ((k1, n1), (k2, n2)):
-        if n < 1 or not 0 <= k <= n:
-            raise BadInput(f"{k} successes of {n} trials: n must be at least 1 and k within 0..n")
+    check_counts(k1, n1)
+    check_counts(k2, n2)
     return float(fisher_exact([[k1, n1 - k1], [k2, n2 - k2]])[1])
 
 

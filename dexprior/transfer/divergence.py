@@ -9,11 +9,11 @@ import numpy as np
 
 from dexprior.errors import BadInput
 from dexprior.geometry.timing import resample
+from dexprior.stats.robust import MAD_TO_STD, first_run
 from dexprior.types import Trace
 
 __all__ = ["Divergence", "first_divergence"]
 
-_SCALE = 1.4826  # median absolute deviation -> standard deviation of a normal
 _FEWEST = 8
 _RESOLUTION = {"m": 1e-4, "N": 0.02, "m/s": 1e-3, "rad": 1e-3, "N m": 1e-3}
 """Smallest spread of a channel by its unit: differences below it are no divergence."""
@@ -61,11 +61,10 @@ def first_divergence(
         t = real[name].t
         band = np.stack([resample(t, s[name].t, s[name].value) for s in simulated])
         centre = np.median(band, axis=0)
-        spread = _SCALE * np.median(np.abs(band - centre), axis=0)
+        spread = MAD_TO_STD * np.median(np.abs(band - centre), axis=0)
         floor = np.maximum(0.1 * np.median(spread, axis=0), _RESOLUTION.get(real[name].unit, 1e-6))
         z = (np.abs(real[name].value - centre) / np.maximum(spread, floor)).max(axis=1)
-        outside = z > threshold
-        streak = np.convolve(outside, np.ones(run), mode="valid") >= run if len(z) >= run else np.array([False])
-        onset = float(t[int(streak.argmax())]) if streak.any() else None
+        first = first_run(z > threshold, run)
+        onset = None if first is None else float(t[first])
         found.append(Divergence(name, onset, float(t[-1]), float(z.max())))
     return sorted(found, key=lambda d: (d.t is None, d.t if d.t is not None else d.seen_until))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.stats.robust import MAD_TO_STD, first_run
 from dexprior.transfer.arm.settings import ArmReportConfig
 
 __all__ = ["Departure", "first_departure"]
 
-_SCALE = 1.4826  # median absolute deviation -> standard deviation of a normal
 _RESOLUTION = 1e-3  # [rad] smallest scale of the band, where the encoder does not say a coarser one
 
 
@@ -47,11 +47,11 @@ def first_departure(
     kept = t >= t[0] + settings.settle
     t, residual = t[kept], residual[kept]
     centre = float(np.median(residual))
-    scale = max(_SCALE * float(np.median(np.abs(residual - centre))), resolution, _RESOLUTION)
+    scale = max(MAD_TO_STD * float(np.median(np.abs(residual - centre))), resolution, _RESOLUTION)
     distance = np.abs(residual - centre) / scale
     run = max(round(settings.run / float(t[1] - t[0])), 1)
-    streak = np.convolve(distance > settings.threshold, np.ones(run), mode="valid") >= run
+    first = first_run(distance > settings.threshold, run)
     return Departure(
-        joint=joint, t=float(t[int(streak.argmax())]) if streak.any() else None, seen_until=float(t[-1]),
+        joint=joint, t=None if first is None else float(t[first]), seen_until=float(t[-1]),
         centre=centre, half_width=settings.threshold * scale, score=float(distance.max()),
     )  # fmt: skip

@@ -14,6 +14,7 @@ from dexprior.artifacts import make_header
 from dexprior.config import to_plain
 from dexprior.errors import BadInput
 from dexprior.families import ACTUATOR_DELAY, BACKLASH, Parameter, ParameterFamily
+from dexprior.stats.robust import MAD_TO_STD
 from dexprior.transfer.arm.alignment import Estimate, LagFit, fit_lag
 from dexprior.transfer.arm.backlash import BacklashFit, fit_backlash
 from dexprior.transfer.arm.departure import Departure, first_departure
@@ -175,7 +176,7 @@ class ArmLedger:
                 high = max(float(np.quantile(np.array([e.high for e in estimates]), 0.95, method="higher")), low + 1e-6)
                 values = np.array([e.value for e in estimates])
                 middle = float(np.clip(np.median(values), low, high))
-                spread = float(np.median(np.abs(values - middle))) * 1.4826
+                spread = float(np.median(np.abs(values - middle))) * MAD_TO_STD
                 parameters.append(
                     Parameter(
                         name=name, unit=unit, low=low, high=high, distribution="normal", mean=middle,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.stats.robust import MAD_TO_STD
 from dexprior.transfer.arm.alignment import Estimate, expand
 from dexprior.transfer.arm.settings import ArmReportConfig
 
@@ -23,7 +24,6 @@ _ORIGINS = 12  # phases at which cutting into repeats is tried
 _SHIFT = 0.05  # [s] by which one repeat may come early or late
 _PARTS = 8  # of the phase, for the interval
 _SMALL = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
-_SCALE = 1.4826  # median absolute deviation -> standard deviation of a normal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,7 +172,7 @@ def _sampled(
 def _scale(kept: Float[np.ndarray, "repeat phase"]) -> Float[np.ndarray, " phase"]:
     n = len(kept)
     factor = _SMALL.get(n, n / (n - 0.8))
-    return factor * _SCALE * np.median(np.abs(kept - np.median(kept, axis=0)), axis=0)
+    return factor * MAD_TO_STD * np.median(np.abs(kept - np.median(kept, axis=0)), axis=0)
 
 
 def _vertex(values: Float[np.ndarray, " n"], k: int) -> float:

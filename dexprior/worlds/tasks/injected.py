@@ -51,6 +51,8 @@ class _Injected(Task):
     injectors: Injectors
     plain: Task
     _kinds: tuple[Injector, ...]
+    _drawn: frozenset[str]
+    """Names of scenes that the injectors draw."""
 
     @classmethod
     def _from(cls, task: Task, values: Injectors) -> _Injected:
@@ -65,6 +67,8 @@ class _Injected(Task):
             settings = kind.configure(settings)
         object.__setattr__(new, "config", settings)
         object.__setattr__(new, "_kinds", kinds)
+        drawn = {name for kind in kinds for name in kind.sample(np.random.default_rng(0), 1)}
+        object.__setattr__(new, "_drawn", frozenset(drawn))
         for name in ("family", "reality"):
             family = getattr(task, name)
             for kind in kinds:
@@ -86,7 +90,7 @@ class _Injected(Task):
 
     def place(self, view: View, ids: np.ndarray, scenes: Scenes) -> None:
         super().place(view, ids, scenes)  # type: ignore[safe-super]
-        missing = {name for kind in self._kinds for name in kind.sample(np.random.default_rng(0), 1)} - set(scenes)
+        missing = self._drawn - set(scenes)
         if missing:
             raise BadInput(
                 f"scenes without {', '.join(sorted(missing))}: a task without these injectors drew them; draw them "

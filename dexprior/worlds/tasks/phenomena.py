@@ -169,7 +169,6 @@ class PhenomenaOfWorlds:
         for name, base in self._base.items():
             if name in self._written:
                 base[ids] = self._view.model_field(name)[np.ix_(ids, self._geoms)]
-
         self._fill_pairs(ids)
 
     def _fill_pairs(self, ids: np.ndarray) -> None:
@@ -293,11 +292,16 @@ class PhenomenaOfWorlds:
         return self._view.remember(_PREFIX + name, self._shapes[name])
 
 
+@dataclass(frozen=True)
 class _Puller:
-    """An actuator that pulls on a tendon with a force: ids, newtons a unit of control, columns of joints it crosses."""
+    """An actuator that pulls on a tendon with a force."""
 
-    def __init__(self, actuator: int, tendon: int, gain: float, hinges: np.ndarray) -> None:
-        self.actuator, self.tendon, self.gain, self.hinges = actuator, tendon, gain, hinges
+    actuator: int
+    tendon: int
+    gain: float
+    """[N] a unit of control."""
+    hinges: np.ndarray
+    """Columns in `qpos` of the joints that the tendon crosses."""
 
 
 def _pullers(model: mujoco.MjModel) -> list[_Puller]:
