@@ -12,6 +12,7 @@ ENVIRONMENTS = {
     "dexprior/SoftGrasp-v0": "soft_grasp",
     "dexprior/CubeInHand-v0": "cube_in_hand",
     "dexprior/Handover-v0": "handover",
+    "dexprior/Wipe-v0": "wipe",
 }
 """Name in the registry -> task."""
 

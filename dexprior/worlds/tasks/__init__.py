@@ -16,8 +16,10 @@ from dexprior.worlds.tasks.injected import inject
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
+from dexprior.worlds.tasks.recording import Recording, record
 from dexprior.worlds.tasks.registry import TASKS, make_task, register_task
 from dexprior.worlds.tasks.soft_grasp import SoftGrasp, SoftGraspConfig
+from dexprior.worlds.tasks.wipe import Wipe, WipeConfig
 from dexprior.worlds.tasks.worlds import ArmAction, RigState, TaskWorlds, View
 
 __all__ = [
@@ -37,6 +39,8 @@ __all__ = [
     "PickPlaceConfig",
     "SoftGrasp",
     "SoftGraspConfig",
+    "Wipe",
+    "WipeConfig",
     "inject",
     "make_task",
     "register_task",
@@ -45,6 +49,8 @@ __all__ = [
     "RigState",
     "TaskWorlds",
     "View",
+    "Recording",
+    "record",
     # what a task is made of
     "Layout",
     "Scenes",

@@ -16,6 +16,7 @@ from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
 from dexprior.worlds.tasks.soft_grasp import SoftGrasp, SoftGraspConfig
+from dexprior.worlds.tasks.wipe import Wipe, WipeConfig
 
 __all__ = ["TASKS", "make_task", "register_task"]
 
@@ -27,6 +28,7 @@ TASKS: dict[str, tuple[type[Task], type]] = {
     "peg": (Peg, PegConfig),
     "pick_place": (PickPlace, PickPlaceConfig),
     "soft_grasp": (SoftGrasp, SoftGraspConfig),
+    "wipe": (Wipe, WipeConfig),
 }
 """Name -> the task and its configuration."""
 

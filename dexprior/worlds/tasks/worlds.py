@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -211,6 +211,8 @@ class TaskWorlds:
                 f"task {task.name!r}: its control period {task.control_dt} s is no multiple of its timestep "
                 f"{self.model.opt.timestep} s"
             )
+        self._every, self._unseen = self._substeps, 0
+        self._look: Callable[[], None] | None = None
         self.changed = np.zeros(0, dtype=int)
         """Worlds whose parameters an event changed at the last step."""
         self._drives = [_Drive(self.model, rig, n) for rig in self.rigs]
@@ -226,6 +228,11 @@ class TaskWorlds:
     def parameter_fields(self) -> tuple[str, ...]:
         """Fields of the model that the family gives each world its own values of."""
         return self._parameters.fields
+
+    @property
+    def target(self) -> Float[np.ndarray, "n joint"]:
+        """What the joints of the first robot's arm are told [rad, m]."""
+        return self._drives[0].controller.target
 
     def reset(
         self,
@@ -300,13 +307,25 @@ class TaskWorlds:
             start = stop
         self._let_happen()
         self.task.act(self.view)
-        everywhere = np.arange(self.n)
         if not self._transmission.active:
-            self._advance(everywhere, self._substeps)
+            self._advance_watched(self._substeps)
             return
         for steps, controls in self._transmission.blocks(self.view):
             self.view.ctrl[:] = controls
-            self._advance(everywhere, steps)
+            self._advance_watched(steps)
+
+    def watch(self, every: int, look: Callable[[], None] | None) -> None:
+        """Call `look` after every so many simulation steps of the control periods to come; None ends it.
+
+        Raises:
+            BadInput: `every` does not divide a control period.
+        """
+        if every < 1 or self._substeps % every:
+            raise BadInput(
+                f"task {self.task.name!r}: a look every {every} simulation steps; choose a divisor of "
+                f"{self._substeps}, the steps of a control period"
+            )
+        self._every, self._look, self._unseen = every, look, 0
 
     def state(self) -> tuple[RigState, ...]:
         """Every robot now."""
@@ -348,6 +367,19 @@ class TaskWorlds:
             self._phenomena.rebase(np.arange(self.n))
         self._let_happen()
         self._batch.forward()
+
+    def _advance_watched(self, steps: int) -> None:
+        """Simulation steps of every world, interrupted where somebody looks."""
+        everywhere = np.arange(self.n)
+        if self._look is None:
+            self._advance(everywhere, steps)
+            return
+        while steps:
+            few = min(steps, self._every - self._unseen)
+            self._advance(everywhere, few)
+            steps, self._unseen = steps - few, (self._unseen + few) % self._every
+            if not self._unseen:
+                self._look()
 
     def _advance(self, ids: np.ndarray, steps: int) -> None:
         """Simulation steps of some worlds under the controls that they have."""

@@ -11,6 +11,7 @@ from dexprior.worlds.tasks.experts.nut_bolt import nut_bolt
 from dexprior.worlds.tasks.experts.peg import peg
 from dexprior.worlds.tasks.experts.pick_place import pick_place
 from dexprior.worlds.tasks.experts.soft_grasp import soft_grasp
+from dexprior.worlds.tasks.experts.wipe import wipe
 
 __all__ = ["EXPERTS", "expert_of", "register_expert"]
 
@@ -22,6 +23,7 @@ EXPERTS: dict[str, Expert] = {
     "peg": peg,
     "pick_place": pick_place,
     "soft_grasp": soft_grasp,
+    "wipe": wipe,
 }
 """By the task's name."""
 
