@@ -18,7 +18,7 @@ from dexprior.pipeline.stages import EvaluationConfig, run_stage, run_world
 from dexprior.policy.actor import load_actor
 from dexprior.policy.rollout import Policy, actor_policy, run_episodes, traces
 from dexprior.stats import Rate
-from dexprior.transfer import Ledger, WorldResult, first_divergence
+from dexprior.transfer import DivergenceConfig, Ledger, WorldResult, first_divergence
 from dexprior.transfer.page import Page, ledger_section
 from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY
 
@@ -26,6 +26,7 @@ __all__ = ["stage_backends", "stage_ledger"]
 
 CHANNELS = ("pose", "force", "touch", "opening")
 """Measured channels that the ledger compares."""
+DIVERGENCE = DivergenceConfig(timing="")  # a policy reacts, so that its command has no phase to be late in
 
 
 def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: int) -> dict[str, Any]:
@@ -117,8 +118,10 @@ def _divergences(act: Policy, panel: Panel, config: EvaluationConfig, instance: 
     real = run_episodes(act, SimBackend(1, family=OTHER_FAMILY, cone="elliptic"), other)
     return tuple(
         first_divergence(
-            [replace(t, panel_hash=panel.hash) for t in traces(simulated, assumed, "mujoco")],
-            replace(traces(real, other, "other")[0], panel_hash=panel.hash),
+            [[replace(t, panel_hash=panel.hash)] for t in traces(simulated, assumed, "mujoco")],
+            [replace(traces(real, other, "other")[0], panel_hash=panel.hash)],
             CHANNELS,
+            DIVERGENCE,
+            seed=config.seed,
         )
     )

@@ -1,0 +1,150 @@
+"""The same command in many simulated worlds, logged as a robot would log it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.config import Ge, config
+from dexprior.errors import BadInput
+from dexprior.families import Event, ParameterFamily, Phenomena
+from dexprior.transfer.divergence import Signals
+from dexprior.worlds.tasks import Recording, Scenes, Task, TaskWorlds, record
+
+__all__ = ["Probe", "SensorNoise", "replay", "wiping"]
+
+CHANNELS = {"pose": "rad", "force": "N", "slip": "m/s"}
+"""What is logged, with units: joints of the arm, wrench at the wrist (torques in N m), slip of what is held."""
+
+
+@config
+class SensorNoise:
+    """White noise of one reading, and the encoder's step."""
+
+    joint: Annotated[float, Ge(0)] = 2e-4
+    """[rad]"""
+    step: Annotated[float, Ge(0)] = 3.8e-4
+    """Of the encoder (14 bits a turn) [rad]."""
+    force: Annotated[float, Ge(0)] = 0.2
+    """[N]"""
+    torque: Annotated[float, Ge(0)] = 0.01
+    """[N m]"""
+    slip: Annotated[float, Ge(0)] = 2e-3
+    """Of a tracker or a tactile sensor [m/s]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """What is replayed: one instance of a task and the actions of its robot."""
+
+    task: Task
+    scene: Scenes
+    """With one instance."""
+    actions: Float[np.ndarray, "step action"]
+    """In [-1, 1], one a control period."""
+    every: int = 2
+    """Simulation steps between two samples."""
+    repeatability: Annotated[float, Ge(0)] = 0.005
+    """Relative scatter of every parameter from repeat to repeat: no two trials are alike."""
+    noise: SensorNoise = field(default_factory=SensorNoise)
+
+    @property
+    def panel_hash(self) -> str:
+        """Of the instance and the actions."""
+        scene = {name: np.asarray(value).tolist() for name, value in self.scene.items()}
+        content = json.dumps([repr(self.task), scene, self.actions.tolist()])
+        return hashlib.sha256(content.encode()).hexdigest()[:12]
+
+
+def wiping(task: Task, *, seconds: float = 2.5, speed: float = 0.1, period: float = 1.0) -> Probe:
+    """The motion with which contact is probed: the block of the task `wipe` is lowered and wiped to and fro.
+
+    Args:
+        task: of the kind `wipe`.
+        seconds: how long.
+        speed: largest speed along x [m/s].
+        period: of the motion [s].
+    """
+    from dexprior.worlds.tasks.worlds import MAX_TWIST
+
+    if task.name != "wipe":
+        raise BadInput(f"the wiping probe is a motion of the task 'wipe', not of {task.name!r}")
+    t = np.arange(round(seconds / task.control_dt)) * task.control_dt
+    actions = np.zeros((len(t), 7))
+    actions[:, 6] = -1.0
+    down = t < 0.5
+    actions[down, 2] = -0.03 / MAX_TWIST[2]
+    actions[~down, 0] = speed * np.cos(2 * np.pi * (t[~down] - 0.5) / period) / MAX_TWIST[0]
+    return Probe(task=task, scene={"middle": np.array([[0.48, 0.0]]), "yaw": np.zeros(1)}, actions=actions, every=4)
+
+
+def replay(
+    probe: Probe,
+    family: ParameterFamily,
+    values: Float[np.ndarray, "group parameter"],
+    *,
+    repeats: int,
+    seed: int,
+    events: Callable[[Mapping[str, float]], Sequence[Event]] = lambda values: (),
+    phenomena: Phenomena | None = None,
+    disturb: Callable[[Recording], Mapping[str, np.ndarray]] | None = None,
+    noisy: bool = True,
+    threads: int = 0,
+) -> Signals:
+    """Log groups of worlds that are all given the same command.
+
+    Args:
+        probe: what is replayed.
+        family: whose parameters the values are.
+        values: one row a group.
+        repeats: worlds in each group; they differ by the probe's repeatability and by noise.
+        seed: of both.
+        events: what happens in a world with these values.
+        phenomena: of contact.
+        disturb: what sensors add to a recording, by channel (world, time, n).
+        noisy: whether sensors have noise.
+        threads: of MuJoCo's pool.
+
+    Returns:
+        Signals of the channels in `CHANNELS`.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    n = len(values) * repeats
+    rng = np.random.default_rng(seed)
+    each = np.repeat(values, repeats, axis=0)
+    each = each * (1.0 + probe.repeatability * rng.standard_normal(each.shape))
+    low = np.array([p.low for p in family.parameters])
+    high = np.array([p.high for p in family.parameters])
+    parameters = [family.as_dict(row) for row in np.clip(each, low, high)]
+    worlds = TaskWorlds(probe.task, n, family=family, phenomena=phenomena, threads=threads)
+    scene = {name: np.repeat(np.asarray(value), n, axis=0) for name, value in probe.scene.items()}
+    worlds.reset(np.arange(n), scene, parameters, [tuple(events(row)) for row in parameters])
+    recording = record(worlds, lambda k: np.tile(probe.actions[k], (n, 1)), len(probe.actions), every=probe.every)
+    logged = {"pose": recording.q, "force": recording.wrench, "slip": recording.slip}
+    if disturb is not None:
+        logged |= {name: logged[name] + added for name, added in disturb(recording).items()}
+    if noisy:
+        logged = _read(logged, probe.noise, rng)
+    return Signals(
+        t=recording.t,
+        values={name: x.reshape(len(values), repeats, *x.shape[1:]) for name, x in logged.items()},
+        units=dict(CHANNELS),
+        panel_hash=probe.panel_hash,
+        shifts=np.zeros((len(values), repeats)),
+        until=np.full(len(values), recording.t[-1]),
+    )
+
+
+def _read(logged: Mapping[str, np.ndarray], noise: SensorNoise, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    wrench = np.repeat([noise.force, noise.torque], 3)
+    sizes = {"pose": np.array(noise.joint), "force": wrench, "slip": np.array(noise.slip)}
+    read = {name: x + sizes[name] * rng.standard_normal(x.shape) for name, x in logged.items()}
+    if noise.step > 0:
+        read["pose"] = np.round(read["pose"] / noise.step) * noise.step
+    return read
