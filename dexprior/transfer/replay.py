@@ -16,11 +16,13 @@ from dexprior.errors import BadInput
 from dexprior.families import Event, ParameterFamily, Phenomena
 from dexprior.transfer.divergence import Signals
 from dexprior.worlds.tasks import Recording, Scenes, Task, TaskWorlds, record
+from dexprior.worlds.tasks.experts import expert_of
 
-__all__ = ["Probe", "SensorNoise", "replay", "wiping"]
+__all__ = ["CHANNELS", "Probe", "SensorNoise", "as_the_expert_did", "replay", "wiping"]
 
-CHANNELS = {"pose": "rad", "force": "N", "slip": "m/s"}
-"""What is logged, with units: joints of the arm, wrench at the wrist (torques in N m), slip of what is held."""
+CHANNELS = {"pose": "rad", "force": "N", "touch": "N", "slip": "m/s"}
+"""What is logged, with units: joints of the arm, wrench at the wrist (torques in N m), normal forces on the fingertips,
+slip of what is held."""
 
 
 @config
@@ -35,6 +37,8 @@ class SensorNoise:
     """[N]"""
     torque: Annotated[float, Ge(0)] = 0.01
     """[N m]"""
+    touch: Annotated[float, Ge(0)] = 0.1
+    """[N]"""
     slip: Annotated[float, Ge(0)] = 2e-3
     """Of a tracker or a tactile sensor [m/s]."""
 
@@ -84,6 +88,35 @@ def wiping(task: Task, *, seconds: float = 2.5, speed: float = 0.1, period: floa
     return Probe(task=task, scene={"middle": np.array([[0.48, 0.0]]), "yaw": np.zeros(1)}, actions=actions, every=4)
 
 
+def as_the_expert_did(task: Task, family: ParameterFamily, *, seed: int, every: int = 2) -> Probe:
+    """An instance of a task and the actions that its expert takes in the middle of a family.
+
+    Args:
+        task: with an expert.
+        family: whose medians the world has.
+        seed: of the instance.
+        every: simulation steps between two samples.
+
+    Raises:
+        UnknownName: the task has no expert.
+        BadInput: the expert fails.
+    """
+    worlds = TaskWorlds(task, 1, family=family, threads=1)
+    scene = task.sample(np.random.default_rng(seed), 1)
+    middle = np.array([p.ppf(np.array([0.5]))[0] for p in family.parameters])
+    worlds.reset(np.arange(1), scene, [family.as_dict(middle)])
+    expert, memory, actions = expert_of(task.name), np.zeros((1, 4)), []
+    solved = False
+    for k in range(round(task.horizon / task.control_dt)):
+        truth = worlds.truth()
+        actions.append(expert(truth, worlds.view.rigs, k * task.control_dt, memory)[0])
+        worlds.step(actions[-1][None])
+        solved |= bool(task.success(worlds.truth())[0])
+    if not solved:
+        raise BadInput(f"task {task.name!r}: its expert does not solve the instance of seed {seed}; choose another")
+    return Probe(task=task, scene=scene, actions=np.clip(np.array(actions), -1.0, 1.0), every=every)
+
+
 def replay(
     probe: Probe,
     family: ParameterFamily,
@@ -126,7 +159,7 @@ def replay(
     scene = {name: np.repeat(np.asarray(value), n, axis=0) for name, value in probe.scene.items()}
     worlds.reset(np.arange(n), scene, parameters, [tuple(events(row)) for row in parameters])
     recording = record(worlds, lambda k: np.tile(probe.actions[k], (n, 1)), len(probe.actions), every=probe.every)
-    logged = {"pose": recording.q, "force": recording.wrench, "slip": recording.slip}
+    logged = {"pose": recording.q, "force": recording.wrench, "touch": recording.touch, "slip": recording.slip}
     if disturb is not None:
         logged |= {name: logged[name] + added for name, added in disturb(recording).items()}
     if noisy:
@@ -143,8 +176,8 @@ def replay(
 
 def _read(logged: Mapping[str, np.ndarray], noise: SensorNoise, rng: np.random.Generator) -> dict[str, np.ndarray]:
     wrench = np.repeat([noise.force, noise.torque], 3)
-    sizes = {"pose": np.array(noise.joint), "force": wrench, "slip": np.array(noise.slip)}
-    read = {name: x + sizes[name] * rng.standard_normal(x.shape) for name, x in logged.items()}
+    sizes = {"pose": noise.joint, "force": wrench, "touch": noise.touch, "slip": noise.slip}
+    read = {name: x + np.asarray(sizes[name]) * rng.standard_normal(x.shape) for name, x in logged.items()}
     if noise.step > 0:
         read["pose"] = np.round(read["pose"] / noise.step) * noise.step
     return read

@@ -151,7 +151,9 @@ class Wipe(Task):
     def place(self, view: View, ids: np.ndarray, scenes: Scenes) -> None:
         """The mark, and the block between closed pads, above the plate's middle."""
         c, n = self.config, len(ids)
-        view.place_mocap(ids, "mark", upright(np.column_stack([scenes["middle"], np.full(n, _TOP + 0.0005)]), scenes["yaw"]))
+        view.place_mocap(
+            ids, "mark", upright(np.column_stack([scenes["middle"], np.full(n, _TOP + 0.0005)]), scenes["yaw"])
+        )
         centre = np.tile([*_OVER, self._start_height], (n, 1))
         view.pose("block")[ids] = upright(centre, np.zeros(n))
         view.close_on(ids, c.half_width)

@@ -1,0 +1,173 @@
+"""What each cause does to this task's signals, and how well it explains what a real robot did.
+
+Deviations of a group's mean from the family's median are averaged over short windows, divided by the noise, and whitened
+by the family's own leading factors, so that what a member of the family may do counts little. A signature is the
+whitened difference between a world with a cause and the same world without it; a bank holds many a cause, over
+magnitudes and members of the family. A real deviation is then written as a non-negative sum of a few signatures of one
+cause (those most alike), and what is left over of its energy, beyond noise, says how badly the cause explains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.errors import BadInput
+from dexprior.transfer.diagnosis.causes import Cause, cause_of, identified, inject_cause, injectable
+from dexprior.transfer.divergence import Signals
+from dexprior.transfer.replay import Probe
+
+__all__ = ["SignatureBank"]
+
+_WINDOW = 0.04  # [s]
+_FACTORS = 30  # of the family
+_NEIGHBOURS = 4  # signatures that are added up
+_BATCH = 8  # magnitudes of an injector
+
+
+@dataclass(frozen=True)
+class SignatureBank:
+    """Signatures of one probe."""
+
+    probe: Probe
+    repeats: int
+    centre: dict[str, Float[np.ndarray, "time n"]]
+    noise: dict[str, Float[np.ndarray, " n"]]
+    """Standard deviation of a group's mean, of a single sample."""
+    factors: Float[np.ndarray, "factor feature"]
+    """Leading directions of the family's own deviations, orthonormal."""
+    shrink: Float[np.ndarray, " factor"]
+    """By what each is multiplied."""
+    signatures: dict[str, Float[np.ndarray, "signature feature"]]
+    """Of each cause, whitened."""
+
+    @classmethod
+    def make(
+        cls,
+        probe: Probe,
+        causes: Iterable[str],
+        *,
+        repeats: int,
+        null: int = 150,
+        each: int = 40,
+        within: tuple[float, float] = (0.0, 1.0),
+        seed: int = 0,
+    ) -> SignatureBank:
+        """Simulate a bank.
+
+        Args:
+            probe: what is replayed.
+            causes: names; those that the task has nothing for are left out.
+            repeats: of the real robot.
+            null: groups of the family.
+            each: signatures a cause.
+            within: part of each cause's range of magnitudes.
+            seed: of everything.
+
+        Raises:
+            UnknownName: no such cause.
+            BadInput: fewer than 30 groups of the family.
+        """
+        if null < 30:
+            raise BadInput(f"{null} groups of the family; at least 30 are needed to tell it from a cause")
+        family = identified(probe.task)
+        rng = np.random.default_rng([seed, 0])
+        own = inject_cause(
+            probe, None, family.sample(rng, null), np.ones(null), repeats=repeats, seed=_number(rng)
+        )  # fmt: skip
+        centre = {name: np.median(x.mean(axis=1), axis=0) for name, x in own.values.items()}
+        noise = {
+            name: np.sqrt(np.maximum(x.var(axis=1, ddof=1).mean(axis=(0, 1)) / repeats, 1e-18))
+            for name, x in own.values.items()
+        }
+        bank = cls(probe, repeats, centre, noise, np.zeros((0, 1)), np.zeros(0), {})
+        deviation = bank.features(own)
+        _, size, rows = np.linalg.svd(deviation / np.sqrt(null), full_matrices=False)
+        few = min(_FACTORS, null // 4)
+        size, rows = size[:few], rows[:few]
+        shrink = 1.0 / np.sqrt(1.0 + np.maximum(size**2 - 1.0, 0.0))
+        bank = cls(probe, repeats, centre, noise, rows, shrink, {})
+        values = family.sample(rng, each)
+        plain = bank.features(
+            inject_cause(probe, None, values, np.ones(each), repeats=1, seed=seed, noisy=False)
+        )  # fmt: skip
+        signatures = {}
+        for name in causes:
+            cause = cause_of(name)
+            if injectable(cause, probe.task):
+                magnitudes = cause.draw(np.random.default_rng([seed, 1]), each, within=within)
+                changed = _injected(probe, cause, values, magnitudes, repeats=1, seed=seed, noisy=False)
+                signatures[name] = bank.whiten(bank.features(changed) - plain)
+        return cls(probe, repeats, centre, noise, rows, shrink, signatures)
+
+    def features(self, signals: Signals) -> Float[np.ndarray, "group feature"]:
+        """Deviations of the groups' means in windows, over their noise."""
+        length = max(round(_WINDOW / float(signals.t[1] - signals.t[0])), 1)
+        parts = []
+        for name, centre in self.centre.items():
+            deviation = signals.values[name].mean(axis=1) - centre
+            whole = deviation.shape[1] // length * length
+            windows = deviation[:, :whole].reshape(len(deviation), -1, length, deviation.shape[2]).mean(axis=2)
+            parts.append((windows / (self.noise[name] / np.sqrt(length))).reshape(len(deviation), -1))
+        return np.concatenate(parts, axis=1)
+
+    def whiten(self, features: Float[np.ndarray, "group feature"]) -> Float[np.ndarray, "group feature"]:
+        """Shrink what the family does by itself."""
+        along = features @ self.factors.T
+        return features - (along * (1.0 - self.shrink)) @ self.factors
+
+    def unexplained(self, signals: Signals, causes: Iterable[str] | None = None) -> dict[str, Float[np.ndarray, " group"]]:
+        """Share of each group's energy beyond noise that a cause leaves over: 0 is all explained, 1 nothing."""
+        return self.leftover(self.whiten(self.features(signals)), causes)
+
+    def leftover(
+        self, white: Float[np.ndarray, "group feature"], causes: Iterable[str] | None = None
+    ) -> dict[str, Float[np.ndarray, " group"]]:
+        """The same of whitened features."""
+        from scipy.optimize import nnls
+
+        size = white.shape[1]
+        energy = (white**2).sum(axis=1)
+        beyond = np.maximum(energy - size, np.sqrt(2.0 * size))
+        floor = np.sqrt(2.0 * size) / beyond
+        found = {}
+        for name in self.signatures if causes is None else causes:
+            bank = self.signatures[name]
+            length = np.linalg.norm(bank, axis=1)
+            unit = bank[length > 0] / length[length > 0, None]
+            alike = white @ unit.T
+            left = np.empty(len(white))
+            for g, row in enumerate(white):
+                near = unit[np.argsort(-alike[g])[:_NEIGHBOURS]]
+                left[g] = nnls(near.T, row)[1] ** 2
+            found[name] = np.maximum((left - size) / beyond, 0.0) + floor
+        return found
+
+
+def _injected(
+    probe: Probe, cause: Cause, values: np.ndarray, magnitudes: np.ndarray, *, repeats: int, seed: int, noisy: bool
+) -> Signals:
+    """`inject_cause`, with several strengths of an injector, which all worlds of a task share."""
+    if cause.kind != "injector":
+        return inject_cause(probe, cause, values, magnitudes, repeats=repeats, seed=seed, noisy=noisy)
+    order = np.argsort(magnitudes)
+    parts, places = [], np.array_split(order, max(len(order) // _BATCH, 1))
+    for k, place in enumerate(places):
+        parts.append(
+            inject_cause(
+                probe, cause, values[place], magnitudes[place], repeats=repeats, seed=seed + k, noisy=noisy
+            )
+        )  # fmt: skip
+    back = np.argsort(np.concatenate(places))
+    joined = {name: np.concatenate([p.values[name] for p in parts])[back] for name in parts[0].values}
+    return Signals(
+        t=parts[0].t, values=joined, units=parts[0].units, panel_hash=parts[0].panel_hash,
+        shifts=np.zeros((len(values), repeats)), until=np.full(len(values), parts[0].t[-1]),
+    )  # fmt: skip
+
+
+def _number(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31))
