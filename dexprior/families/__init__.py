@@ -23,6 +23,7 @@ from dexprior.families.phenomena import (
     TendonCompliance,
     ToeStiffness,
 )
+from dexprior.families.sensors import SENSORS, SensorModels
 
 __all__ = [
     # families
@@ -51,6 +52,9 @@ __all__ = [
     "Stribeck",
     "TendonCompliance",
     "ToeStiffness",
+    # sensor models
+    "SENSORS",
+    "SensorModels",
     # injectors
     "INJECTORS",
     "Injectors",

@@ -10,6 +10,7 @@ from dexprior.families.family import ParameterFamily
 from dexprior.families.gaps import GAPS, Gap, gap_of
 from dexprior.families.injectors import INJECTORS, Injectors
 from dexprior.families.phenomena import PHENOMENA, Phenomena
+from dexprior.families.sensors.models import SENSORS, SensorModels
 
 __all__ = ["switches_by_gap"]
 
@@ -21,6 +22,7 @@ def switches_by_gap(
     events: Events = (),
     phenomena: Phenomena | None = None,
     injectors: Injectors | None = None,
+    sensors: SensorModels | None = None,
 ) -> dict[Gap, tuple[str, ...]]:
     """Names of the switches that are on, by the gap that they belong to; what a ledger attributes a loss to.
 
@@ -30,6 +32,7 @@ def switches_by_gap(
         events: of its instances; they change parameters of `family`.
         phenomena: of its contacts.
         injectors: of its task.
+        sensors: models of its sensors and links.
 
     Raises:
         BadInput: a parameter whose gap is not known.
@@ -44,6 +47,8 @@ def switches_by_gap(
         on[gap_of_event(event, family or ParameterFamily("none", ()))].add(f"{event.kind}:{event.target}")
     for name in () if phenomena is None else phenomena.active:
         on[PHENOMENA[name]].add(name)
+    for name in () if sensors is None else sensors.active:
+        on[SENSORS[name]].add(name)
     for name, _ in () if injectors is None else injectors.strengths:
         on[INJECTORS[name]].add(name)
     return {gap: tuple(sorted(on[gap])) for gap in GAPS if gap in on}
