@@ -15,7 +15,7 @@ from dexprior.envs.single import SingleEnv
 from dexprior.envs.tasks.panel import TaskPanel
 from dexprior.envs.tasks.pictures import Pictures
 from dexprior.errors import BadInput, UnknownName
-from dexprior.families import DROPOUTS, EventFamily, ParameterFamily, Phenomena
+from dexprior.families import DROPOUTS, EventFamily, ParameterFamily, Phenomena, SensorModels
 from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
 from dexprior.worlds.tasks import ArmAction, Task, TaskWorlds, Truth, make_task
 from dexprior.worlds.viewer import Viewer
@@ -39,6 +39,8 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         family: of the parameters; the task's training family by default.
         events: of what may happen while an episode runs, without a panel (which has its own); nothing by default.
         phenomena: of contact, that the engine leaves out, or their plain values (`{"stribeck": {}}`); none by default.
+        sensors: models of the robots' sensors and links, or their plain values (`{"encoder": {"bias": 0.01}}`); none by
+            default. Seeded by the instance.
         panel: of instances; without one, each reset draws new ones.
         reward: the weighted terms, or the verdict.
         arm_action: twists or joint speeds.
@@ -59,6 +61,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         family: ParameterFamily | None = None,
         events: EventFamily | None = None,
         phenomena: Phenomena | Mapping[str, Any] | None = None,
+        sensors: SensorModels | Mapping[str, Any] | None = None,
         panel: TaskPanel | None = None,
         reward: Reward = "dense",
         arm_action: ArmAction = "cartesian",
@@ -74,9 +77,12 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         self.family = panel.family if panel is not None else (task.family if family is None else family)
         if isinstance(phenomena, Mapping):
             phenomena = validate(Phenomena, dict(phenomena), where="phenomena")
+        if isinstance(sensors, Mapping):
+            sensors = validate(SensorModels, dict(sensors), where="sensors")
         self.worlds = TaskWorlds(
-            task, num_envs, arm_action=arm_action, family=self.family, phenomena=phenomena, threads=threads
-        )
+            task, num_envs, arm_action=arm_action, family=self.family, phenomena=phenomena, sensors=sensors,
+            threads=threads,
+        )  # fmt: skip
         self._pictures = Pictures(self.worlds)
         self.metadata = {
             "autoreset_mode": AutoresetMode.NEXT_STEP if autoreset else AutoresetMode.DISABLED,
@@ -182,7 +188,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
 
     def _begin(self, ids: np.ndarray, panel: TaskPanel) -> None:
         rows = [self.family.as_dict(row) for row in panel.parameters]
-        self.worlds.reset(ids, panel.scenes, rows, panel.events)
+        self.worlds.reset(ids, panel.scenes, rows, panel.events, seeds=panel.seeds)
         self._pictures.refresh(ids.tolist())
         self._seeds[ids] = panel.seeds
         self._set_noise(ids)
@@ -194,7 +200,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
 
     def _read(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         truth: Truth = self.worlds.truth()
-        rigs = self.worlds.view.rigs
+        rigs = self.worlds.sensed(self.worlds.view.rigs)
         cloud = self.task.cloud(self.worlds.view, truth)
         wrench, touch = np.concatenate([r.wrench for r in rigs], 1), np.concatenate([r.touch for r in rigs], 1)
         felt = wrench.shape[1]
@@ -211,8 +217,9 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         ]
         shown = {
             "proprio": np.concatenate(proprio, axis=1), "wrench": wrench, "touch": touch, "cloud": cloud,
-            "time": (self._steps * self.task.control_dt)[:, None],
         }  # fmt: skip
+        shown = self.worlds.received(shown)
+        shown["time"] = (self._steps * self.task.control_dt)[:, None]
         for stream in DROPOUTS:
             stale = self.worlds.stale(stream)
             if stale is not None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from dexprior.worlds.tasks.worlds import View
 
-__all__ = ["Transmission", "set_servos"]
+__all__ = ["Transmission", "set_servos", "turns"]
 
 
 class Transmission:
@@ -50,7 +50,7 @@ class Transmission:
                 raise BadInput(f"family {family.name!r}: {parameter.name} reaches {parameter.low}; it must be >= 0")
         self._timestep, self._substeps = model.opt.timestep, substeps
         self._columns = np.array([model.actuator(name).id for name in actuators], dtype=int)
-        self._geared = np.array([_turns(model, column) for column in self._columns])
+        self._geared = np.array([turns(model, column) for column in self._columns])
         longest = 0.0 if delay is None else delay.high
         self._length = int(np.ceil(round(longest / self._timestep) / substeps)) + 1
 
@@ -120,7 +120,7 @@ def set_servos(model: mujoco.MjModel, actuators: Sequence[str], values: Mapping[
     model.actuator_biasprm[ids, 2] *= values.get(SERVO_DAMPING, 1.0)
 
 
-def _turns(model: mujoco.MjModel, actuator: int) -> bool:
+def turns(model: mujoco.MjModel, actuator: int) -> bool:
     """Whether an actuator is a position servo of a hinge."""
     import mujoco
 

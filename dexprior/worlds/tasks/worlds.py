@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput, UnknownName
-from dexprior.families import Event, ParameterFamily, Phenomena
+from dexprior.families import Event, ParameterFamily, Phenomena, SensorModels
 from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.worlds.controller import CartesianVelocityController
 from dexprior.worlds.kinematics import ChainKinematics
@@ -19,8 +19,9 @@ from dexprior.worlds.rigs import Rig
 from dexprior.worlds.tasks.base import Scenes, Task, Truth
 from dexprior.worlds.tasks.models import ParametersOfWorlds
 from dexprior.worlds.tasks.phenomena import PhenomenaOfWorlds, govern
+from dexprior.worlds.tasks.sensing import SensorsOfWorlds
 from dexprior.worlds.tasks.timeline import Timeline
-from dexprior.worlds.tasks.transmission import Transmission, set_servos
+from dexprior.worlds.tasks.transmission import Transmission, set_servos, turns
 
 if TYPE_CHECKING:
     import mujoco
@@ -155,6 +156,7 @@ class TaskWorlds:
         arm_action: what the arm's part of an action means.
         family: which parameters the values given to `reset` stand for; the task's training family by default.
         phenomena: of contact, that the engine leaves out; none by default.
+        sensors: models of its sensors and links; none by default, so that `sensed` is `state`.
         threads: of MuJoCo's pool; 0 takes all cores. Results do not depend on it.
 
     Raises:
@@ -170,6 +172,7 @@ class TaskWorlds:
         arm_action: ArmAction = "cartesian",
         family: ParameterFamily | None = None,
         phenomena: Phenomena | None = None,
+        sensors: SensorModels | None = None,
         threads: int = 0,
     ) -> None:
         import mujoco.batch
@@ -223,6 +226,7 @@ class TaskWorlds:
         # of what follows, and must not happen within an episode
         task.cloud(self.view, self.truth())
         self.view.memory.clear()
+        self._sensors = None if sensors is None or not sensors.active else self._fit(sensors)
 
     @property
     def parameter_fields(self) -> tuple[str, ...]:
@@ -240,6 +244,8 @@ class TaskWorlds:
         scenes: Scenes,
         parameters: Sequence[Mapping[str, float]],
         events: Sequence[Sequence[Event]] = (),
+        *,
+        seeds: Sequence[int] | np.ndarray | None = None,
     ) -> None:
         """Start some worlds afresh.
 
@@ -248,6 +254,7 @@ class TaskWorlds:
             scenes: one instance each, as `Task.sample` gives them.
             parameters: one set of the family's values each; `world/-/` values are left to the environment.
             events: what happens in each of them; nothing by default.
+            seeds: of each one's sensors; the worlds' numbers by default.
         """
         import mujoco
 
@@ -257,8 +264,10 @@ class TaskWorlds:
             self._parameters.write(int(i), values)
             self.view.parameters[int(i)] = values
         self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
-        for drive in self._drives:
-            drive.reset(self.view, ids)
+        if self._sensors is not None:
+            self._sensors.reset(ids, ids if seeds is None else seeds)
+        for drive, zero in self._zeros():
+            drive.reset(self.view, ids, zero)
         self.task.place(self.view, ids, scenes)
         if self._phenomena is not None:
             self._batch.forward(ids)
@@ -273,13 +282,16 @@ class TaskWorlds:
         if self._transmission.active:
             self._transmission.reset(self.view, ids, parameters)
         self._timeline.reset(ids, parameters, events)
+        if self._sensors is not None:
+            self._sensors.begin(ids, self._joints("q")[ids])
 
     def put(self, arm: Float[np.ndarray, "n joint"], end: Float[np.ndarray, "n end"]) -> None:
         """Move the first robot of every world to joint positions, at rest; its servos hold it there [rad, m].
 
         For end effectors whose actuators are position servos of their joints.
         """
-        self._drives[0].put(self.view, arm, end)
+        drive, zero = self._zeros()[0]
+        drive.put(self.view, arm, end, zero)
         self._batch.forward()
 
     def step(self, action: Float[np.ndarray, "n action"]) -> None:
@@ -297,14 +309,17 @@ class TaskWorlds:
         if not np.isfinite(action).all():
             raise BadInput(f"actions hold {int((~np.isfinite(action)).sum())} value(s) that are not finite")
         action = np.clip(action, -1.0, 1.0)
-        start = 0
-        for drive in self._drives:
-            middle = start + drive.arm_size(self.arm_action)
-            stop = middle + drive.rig.end.action_size
-            drive.command(
-                self.view, action[:, start:middle], action[:, middle:stop], self.arm_action, self.task.control_dt
-            )
-            start = stop
+        if self._sensors is None:
+            self._command(action)
+        else:
+            action, silent = self._sensors.send(action)
+            kept = self.view.ctrl[silent].copy(), [drive.controller.target[silent].copy() for drive in self._drives]
+            self._command(action)
+            self._sensors.offset_commands()
+            self.view.ctrl[silent] = kept[0]
+            for drive, target in zip(self._drives, kept[1]):
+                drive.controller.target[silent] = target
+            self._sensors.advance()
         self._let_happen()
         self.task.act(self.view)
         if not self._transmission.active:
@@ -331,6 +346,35 @@ class TaskWorlds:
         """Every robot now."""
         self.view.rigs = tuple(drive.state(self.view) for drive in self._drives)
         return self.view.rigs
+
+    def sensed(self, rigs: tuple[RigState, ...] | None = None) -> tuple[RigState, ...]:
+        """Every robot as its sensors have it at this control period; its state without models of them.
+
+        Args:
+            rigs: the present state, where it is known already.
+        """
+        rigs = self.state() if rigs is None else rigs
+        if self._sensors is None:
+            return rigs
+        q, qd, wrench, touch = self._sensors.read(
+            self._joints("q"), self._joints("qd"), np.concatenate([r.wrench for r in rigs], axis=1),
+            np.concatenate([r.touch for r in rigs], axis=1),
+        )  # fmt: skip
+        seen, joint, tip = [], 0, 0
+        for k, (drive, rig) in enumerate(zip(self._drives, rigs)):
+            middle, last = joint + rig.q.shape[1], joint + rig.q.shape[1] + rig.end.shape[1]
+            tcp, twist = drive.tool(q[:, joint:middle], qd[:, joint:middle])
+            now = RigState(
+                q=q[:, joint:middle], qd=qd[:, joint:middle], tcp=tcp, twist=twist, end=q[:, middle:last],
+                wrench=wrench[:, 6 * k : 6 * k + 6], touch=touch[:, tip : tip + rig.touch.shape[1]],
+            )  # fmt: skip
+            seen.append(now)
+            joint, tip = last, tip + rig.touch.shape[1]
+        return tuple(seen)
+
+    def received(self, streams: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What has arrived by now of observations (n, ...) that leave the robots in this control period."""
+        return dict(streams) if self._sensors is None else self._sensors.receive(streams)
 
     def truth(self) -> Truth:
         """What the task says is true now."""
@@ -381,6 +425,46 @@ class TaskWorlds:
             if not self._unseen:
                 self._look()
 
+    def _fit(self, models: SensorModels) -> SensorsOfWorlds:
+        """Sensors on every robot."""
+        import mujoco
+
+        joints = [name for rig in self.rigs for name in (*rig.arm_joints, *rig.end_joints)]
+        servoed = np.full(len(joints), -1)
+        for column in (self.model.actuator(n).id for r in self.rigs for n in (*r.arm_joints, *r.end_actuators)):
+            driven = self.model.joint(self.model.actuator_trnid[column, 0]).name if turns(self.model, column) else ""
+            if driven in joints:
+                servoed[joints.index(driven)] = column
+        hinge = mujoco.mjtJoint.mjJNT_HINGE
+        return SensorsOfWorlds(
+            models, self.view, hinges=np.array([self.model.joint(name).type[0] == hinge for name in joints]),
+            servoed=servoed, robots=len(self.rigs), elements=sum(len(rig.touch) for rig in self.rigs),
+            control_dt=self.task.control_dt,
+        )  # fmt: skip
+
+    def _joints(self, kind: Literal["q", "qd"]) -> Float[np.ndarray, "n joint"]:
+        """Positions or velocities of all robots' joints: arm, then end effector."""
+        return np.concatenate([drive.joints(self.view, kind) for drive in self._drives], axis=1)
+
+    def _zeros(self) -> list[tuple[_Drive, Float[np.ndarray, "n joint"] | None]]:
+        """Every drive with the errors of its arm's zeros."""
+        found, first = [], 0
+        for drive, rig in zip(self._drives, self.rigs):
+            arm = len(rig.arm_joints)
+            found.append((drive, None if self._sensors is None else self._sensors.zeros(first, arm)))
+            first += arm + len(rig.end_joints)
+        return found
+
+    def _command(self, action: Float[np.ndarray, "n action"]) -> None:
+        start = 0
+        for drive, zero in self._zeros():
+            middle = start + drive.arm_size(self.arm_action)
+            stop = middle + drive.rig.end.action_size
+            drive.command(
+                self.view, action[:, start:middle], action[:, middle:stop], self.arm_action, self.task.control_dt, zero
+            )
+            start = stop
+
     def _advance(self, ids: np.ndarray, steps: int) -> None:
         """Simulation steps of some worlds under the controls that they have."""
         if self._phenomena is None:
@@ -424,6 +508,7 @@ class _Drive:
         self._arm = np.array([model.joint(name).qposadr[0] for name in rig.arm_joints], dtype=int)
         self._arm_dof = np.array([model.joint(name).dofadr[0] for name in rig.arm_joints], dtype=int)
         self._end = np.array([model.joint(name).qposadr[0] for name in rig.end_joints], dtype=int)
+        self._end_dof = np.array([model.joint(name).dofadr[0] for name in rig.end_joints], dtype=int)
         self._arm_ctrl = np.array([model.actuator(name).id for name in rig.arm_joints], dtype=int)
         self._end_ctrl = np.array([model.actuator(name).id for name in rig.end_actuators], dtype=int)
         self._wrench = np.concatenate(
@@ -437,23 +522,33 @@ class _Drive:
     def arm_size(self, kind: ArmAction) -> int:
         return 6 if kind == "cartesian" and len(self._arm) else len(self._arm)
 
-    def reset(self, view: View, ids: np.ndarray) -> None:
+    def joints(self, view: View, kind: Literal["q", "qd"]) -> np.ndarray:
+        if kind == "q":
+            return view.qpos[:, np.concatenate([self._arm, self._end])]
+        return view.qvel[:, np.concatenate([self._arm_dof, self._end_dof])]
+
+    def reset(self, view: View, ids: np.ndarray, zero: np.ndarray | None) -> None:
         view.qpos[np.ix_(ids, self._arm)] = self.rig.home
         view.qpos[np.ix_(ids, self._end)] = self.rig.end.rest
         view.ctrl[np.ix_(ids, self._arm_ctrl)] = self.rig.home
         view.ctrl[np.ix_(ids, self._end_ctrl)] = self.rig.end_start
-        self.controller.reset(ids, np.tile(self.rig.home, (len(ids), 1)))
+        start = np.tile(self.rig.home, (len(ids), 1))
+        self.controller.reset(ids, start if zero is None else start + zero[ids])
 
-    def put(self, view: View, arm: np.ndarray, end: np.ndarray) -> None:
+    def put(self, view: View, arm: np.ndarray, end: np.ndarray, zero: np.ndarray | None) -> None:
         for columns, controls, at in ((self._arm, self._arm_ctrl, arm), (self._end, self._end_ctrl, end)):
             view.qpos[:, columns] = view.ctrl[:, controls] = at
-        self.controller.target[:] = arm
+        self.controller.target[:] = arm if zero is None else arm + zero
 
     def tare(self, view: View, ids: np.ndarray) -> None:
         self.offset[ids] = view.sensordata[np.ix_(ids, self._wrench)]
 
-    def command(self, view: View, arm: np.ndarray, end: np.ndarray, kind: ArmAction, dt: float) -> None:
+    def command(
+        self, view: View, arm: np.ndarray, end: np.ndarray, kind: ArmAction, dt: float, zero: np.ndarray | None
+    ) -> None:
         q = view.qpos[:, self._arm]
+        if zero is not None:
+            q = q + zero  # the controller counts as the encoders do
         if kind == "cartesian" and len(self._arm):
             target = self.controller.step(q, arm * MAX_TWIST, dt)
         else:
@@ -461,14 +556,18 @@ class _Drive:
         view.ctrl[:, self._arm_ctrl] = target
         view.ctrl[:, self._end_ctrl] = self.rig.end_control(end)
 
+    def tool(self, q: np.ndarray, qd: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        p, R, J = self.controller.kinematics.forward(q)
+        return np.concatenate([p, quat_from_matrix(R)], axis=1), (J @ qd[..., None])[..., 0]
+
     def state(self, view: View) -> RigState:
         q, qd = view.qpos[:, self._arm].copy(), view.qvel[:, self._arm_dof].copy()
-        p, R, J = self.controller.kinematics.forward(q)
+        tcp, twist = self.tool(q, qd)
         return RigState(
             q=q,
             qd=qd,
-            tcp=np.concatenate([p, quat_from_matrix(R)], axis=1),
-            twist=(J @ qd[..., None])[..., 0],
+            tcp=tcp,
+            twist=twist,
             end=view.qpos[:, self._end].copy(),
             wrench=-(view.sensordata[:, self._wrench] - self.offset),  # the sensor reads what holds the tool
             touch=view.sensordata[:, self._touch].copy(),
