@@ -2,6 +2,7 @@
 
 dexprior ledger                fill in the ledger of a policy: ledger.json and ledger.html
 dexprior ledger fit-servo      friction of a servo from logs: train=DIR test=DIR out=RESULT.json
+dexprior ledger fit-noise LOG  noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
 dexprior ledger report LOGDIR  lag, backlash, noise floor and first departure of an arm's joints: out=DIR
 """
 
@@ -15,9 +16,10 @@ from dexprior.config import Ge, config
 from dexprior.errors import BadInput
 from dexprior.pipeline.stages import EvaluationConfig
 from dexprior.transfer.arm import ArmReportConfig
+from dexprior.transfer.noise import NoiseFitConfig
 from dexprior.transfer.servo import ServoFitConfig
 
-WORDS = ("fit-servo", "report LOGDIR")
+WORDS = ("fit-servo", "fit-noise LOG", "report LOGDIR")
 
 
 @config
@@ -27,7 +29,7 @@ class Config:
     policy: str = "runs/demo/07-policy"
     """Folder of a policy's run."""
     out: str = "runs/ledger"
-    """Run folder; for fit-servo the JSON file of the result."""
+    """Run folder; for fit-servo and fit-noise the JSON file of the result."""
     train: str | None = None
     """For fit-servo: folder of logs that are fitted."""
     test: str | None = None
@@ -42,12 +44,16 @@ class Config:
     """How long is searched."""
     arm: ArmReportConfig = ArmReportConfig()
     """How an arm's logs are measured."""
+    noise: NoiseFitConfig = NoiseFitConfig()
+    """How sensors' noise is."""
 
 
 def run(config: Config, words: list[str]) -> int:
     """Fill in and show."""
     if words == ["fit-servo"]:
         return _fit_servo(config)
+    if words[:1] == ["fit-noise"]:
+        return _fit_noise(config, words[1:])
     if words[:1] == ["report"]:
         return _report(config, words[1:])
     if words:
@@ -74,6 +80,34 @@ def _fit_servo(config: Config) -> int:
     result = score_servo(fit, test, published=config.published) | {"parameters": fit.identified(), "seed": config.seed}
     write_json(out, result)
     show(result)
+    return 0
+
+
+def _fit_noise(config: Config, words: list[str]) -> int:
+    from dexprior.artifacts import write_json
+    from dexprior.config import to_plain
+    from dexprior.transfer.noise import fit_noise
+
+    if len(words) != 1 or not config.out.endswith(".json"):
+        raise BadInput(
+            "ledger fit-noise: give one log or folder of logs: dexprior ledger fit-noise LOG out=RESULT.json"
+        )
+    fit = fit_noise(words[0], config.noise, config.arm, seed=config.seed)
+    out = Path(config.out)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    family, models = fit.family(), fit.models()
+    write_json(out, fit.as_dict() | {"seed": config.seed})
+    write_json(out.with_name(f"{out.stem}-family.json"), family.to_json())
+    write_json(out.with_name(f"{out.stem}-sensors.json"), to_plain(models))
+    show(
+        {
+            "result": out,
+            "logs": [log.name for log in fit.logs],
+            "left_out": fit.refused,
+            "family": {p.name: [p.mean, p.low, p.high] for p in family.parameters},
+            "sensors": models.active,
+        }
+    )
     return 0
 
 

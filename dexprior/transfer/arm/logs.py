@@ -28,7 +28,7 @@ from jaxtyping import Float
 from dexprior.errors import BadInput
 from dexprior.types import Channel, Trace
 
-__all__ = ["ArmLog", "read_arm_log", "read_arm_logs"]
+__all__ = ["ArmLog", "is_arm_log", "read_arm_log", "read_arm_logs", "read_table"]
 
 _FEWEST = 100  # samples; below, neither a lag nor an interval means anything
 _GAP = 0.25  # [s] longest pause between two records: a longer one is a lost connection or a clock that jumped
@@ -117,7 +117,7 @@ def read_arm_logs(folder: str | Path) -> tuple[list[ArmLog], dict[str, str]]:
     folder = Path(folder)
     if not folder.is_dir():
         raise BadInput(f"{folder} is no folder of logs")
-    paths = sorted(p for p in folder.iterdir() if _is_log(p))
+    paths = sorted(p for p in folder.iterdir() if is_arm_log(p))
     if not paths:
         raise BadInput(
             f"{folder} holds no log: neither folders with control.csv and state_motor.csv, nor files NAME.csv (also "
@@ -166,7 +166,8 @@ def read_arm_log(path: str | Path) -> ArmLog:
     return log
 
 
-def _is_log(path: Path) -> bool:
+def is_arm_log(path: Path) -> bool:
+    """Whether a path looks like one: a folder with one of its two files, or a CSV."""
     if path.is_dir():
         return any((path / f"{name}.csv{end}").exists() for name in ("control", "state_motor") for end in ("", ".gz"))
     return path.name.endswith((".csv", ".csv.gz"))
@@ -233,7 +234,7 @@ def _parse(
 
 
 def _read_file(path: Path) -> ArmLog:
-    rows, columns, cut = _rows(path)
+    columns, numbers, notes = read_table(path)
     if "t" not in columns:
         raise BadInput(f"{path}: no column 't' [s]; it has {', '.join(columns)}")
     joints = tuple(c.removesuffix("_command") for c in columns if c.endswith("_command"))
@@ -242,6 +243,23 @@ def _read_file(path: Path) -> ArmLog:
     lacking = [f"{joint}_measured" for joint in joints if f"{joint}_measured" not in columns]
     if lacking:
         raise BadInput(f"{path}: no column {', '.join(lacking)}; it has {', '.join(columns)}")
+    t, table = _enough(path, [row[columns.index("t")] for row in numbers], numbers)
+    t_measured = table[:, columns.index("t_measured")] if "t_measured" in columns else t
+    zero = float(min(t[0], t_measured[0]))
+    return ArmLog(
+        name=_stem(path), joints=joints, t_command=t - zero, t_measured=t_measured - zero,
+        command=table[:, [columns.index(f"{joint}_command") for joint in joints]],
+        measured=table[:, [columns.index(f"{joint}_measured") for joint in joints]], notes=tuple(notes),
+    )  # fmt: skip
+
+
+def read_table(path: Path) -> tuple[list[str], list[list[float]], list[str]]:
+    """Columns, records and notes of a CSV of numbers, plain or gzipped; empty cells are NaN.
+
+    Raises:
+        BadInput: empty, without records, or broken before its end.
+    """
+    rows, columns, cut = _rows(path)
     notes = [f"{path.name}: {cut}"] if cut else []
     numbers: list[list[float]] = []
     for k, row in enumerate(rows):
@@ -254,14 +272,7 @@ def _read_file(path: Path) -> ArmLog:
                 raise BadInput(f"{path}: record {k + 1} of {len(rows)} is broken: {','.join(row)[:60]!r}") from None
             notes.append(f"{path.name}: cut in the middle of record {k + 1}; the {k} before it are used")
             break
-    t, table = _enough(path, [row[columns.index("t")] for row in numbers], numbers)
-    t_measured = table[:, columns.index("t_measured")] if "t_measured" in columns else t
-    zero = float(min(t[0], t_measured[0]))
-    return ArmLog(
-        name=_stem(path), joints=joints, t_command=t - zero, t_measured=t_measured - zero,
-        command=table[:, [columns.index(f"{joint}_command") for joint in joints]],
-        measured=table[:, [columns.index(f"{joint}_measured") for joint in joints]], notes=tuple(notes),
-    )  # fmt: skip
+    return columns, numbers, notes
 
 
 def _enough(

@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput
 
-__all__ = ["ServoLog", "read_servo_log", "read_servo_logs"]
+__all__ = ["ServoLog", "read_servo_entries", "read_servo_log", "read_servo_logs"]
 
 _DT = 0.005  # [s] step to which irregular logs are brought
 _GAP = 0.05  # [s] longest pause between two entries: a longer one is a lost connection
@@ -82,6 +82,35 @@ def read_servo_log(path: str | Path) -> ServoLog:
             backwards, or a pause.
     """
     path = Path(path)
+    data, scalars, columns = _read(path)
+    t = columns["timestamp"] - columns["timestamp"][0]
+    steps = np.diff(t)
+    dt = _number(data["dt"], path, "dt") if "dt" in data else _DT
+    if "dt" not in data:
+        even = np.arange(int(t[-1] / dt) + 1) * dt
+        columns = {name: np.interp(even, t, value) for name, value in columns.items()}
+    elif np.abs(steps - dt).max() > 0.1 * dt:
+        raise BadInput(f"{path}: says dt = {dt} s, but entries are {steps.min():.4f} to {steps.max():.4f} s apart")
+    return ServoLog(
+        name=path.name.removesuffix(".gz").removesuffix(".json"), dt=dt, mass=scalars["mass"],
+        length=scalars["length"], kp=scalars["kp"], supply=scalars["vin"], position=columns["position"],
+        velocity=columns["speed"], goal=columns["goal_position"], enabled=columns["torque_enable"] > 0.5,
+        volts=columns["input_volts"], temperature=columns["temp"],
+    )  # fmt: skip
+
+
+def read_servo_entries(path: str | Path) -> dict[str, Float[np.ndarray, " time"]]:
+    """The columns of one log as they were recorded, whatever their rate; time from its first entry [s].
+
+    Raises:
+        BadInput: as `read_servo_log`.
+    """
+    _, _, columns = _read(Path(path))
+    return columns | {"timestamp": columns["timestamp"] - columns["timestamp"][0]}
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, float], dict[str, Float[np.ndarray, " time"]]]:
+    """All of a log, its scalars, and its columns."""
     data = _load(path)
     missing = [key for key in (*_SCALARS, "entries") if key not in data]
     if missing:
@@ -99,18 +128,7 @@ def read_servo_log(path: str | Path) -> ServoLog:
         raise BadInput(f"{path}: a pause of {steps.max():.3f} s before entry {int(np.argmax(steps)) + 1}")
     if np.abs(columns["position"]).max() > _TURN:
         raise BadInput(f"{path}: positions up to {np.abs(columns['position']).max():.0f} are not radians of a pendulum")
-    dt = _number(data["dt"], path, "dt") if "dt" in data else _DT
-    if "dt" not in data:
-        even = np.arange(int(t[-1] / dt) + 1) * dt
-        columns = {name: np.interp(even, t, value) for name, value in columns.items()}
-    elif np.abs(steps - dt).max() > 0.1 * dt:
-        raise BadInput(f"{path}: says dt = {dt} s, but entries are {steps.min():.4f} to {steps.max():.4f} s apart")
-    return ServoLog(
-        name=path.name.removesuffix(".gz").removesuffix(".json"), dt=dt, mass=scalars["mass"],
-        length=scalars["length"], kp=scalars["kp"], supply=scalars["vin"], position=columns["position"],
-        velocity=columns["speed"], goal=columns["goal_position"], enabled=columns["torque_enable"] > 0.5,
-        volts=columns["input_volts"], temperature=columns["temp"],
-    )  # fmt: skip
+    return data, scalars, columns
 
 
 def _load(path: Path) -> dict[str, Any]:
