@@ -125,6 +125,13 @@ def test_jitter_and_bursts_are_found_in_time_stamps():
     assert not found["loop_jitter"].identifiable
 
 
+def test_late_packets_are_not_taken_for_lost_ones():
+    """One packet in 150 is late by more than half a period, and none is lost."""
+    found = _named(fit_stamps(_stamps(TransportConfig(jitter=2e-3), 8000), _SETTINGS))
+    assert found["start"].value < 1e-3
+    assert found["jitter"].value == pytest.approx(2e-3, rel=0.1)
+
+
 def test_a_loop_that_takes_longer_is_no_jitter_of_packets():
     t = np.cumsum(_DT + np.random.default_rng(0).normal(scale=3e-4, size=4000))
     found = _named(fit_stamps(t, _SETTINGS))

@@ -41,4 +41,5 @@ def fit_step(values: Float[np.ndarray, " time"], unit: str, *, level: float, nam
         return hidden(name, unit, "readings lie on no grid")
     spread = float(np.sum((numbers - numbers.mean()) ** 2))
     half = norm.ppf(0.5 + level / 2) * abs(slope) * np.sqrt(np.mean(miss**2) / spread)
+    half = max(half, 1e-12 * abs(slope))  # what sums of floats can tell
     return found(name, unit, slope, slope - half, slope + half)

@@ -41,8 +41,9 @@ def fit_stamps(t: Float[np.ndarray, " time"], settings: NoiseFitConfig) -> tuple
             hidden("start", "1", reason), hidden("stop", "1", reason),
         )  # fmt: skip
     usual = steps[steps < 1.5 * period]
-    jitter, loop = _jitter(steps, period, settings)
-    start, stop = _bursts(steps, period, float(usual.std()), settings)
+    missing = _missing(t, period)
+    jitter, loop = _jitter(steps - (1 + np.maximum(np.round(missing), 0)) * period, settings)
+    start, stop = _bursts(missing, float(usual.std()) / period, settings)
     return (_rate(usual, settings.level), latency, jitter, loop, start, stop)
 
 
@@ -64,9 +65,17 @@ def _rate(usual: Float[np.ndarray, " step"], level: float) -> Fitted:
     return found("rate", "Hz", 1 / middle, 1 / high, 1 / low)
 
 
-def _jitter(steps: np.ndarray, period: float, settings: NoiseFitConfig) -> tuple[Fitted, Fitted]:
-    # deviations from the grid of whole periods, so that gaps do not count as jitter
-    off = steps - np.maximum(np.round(steps / period), 1.0) * period
+def _missing(t: Float[np.ndarray, " time"], period: float) -> Float[np.ndarray, " step"]:
+    """Packets that are missing in each step, in periods: 0 for short steps, else by when the next packets come.
+
+    A packet that is late alone leaves those behind it in time, so that the least of what it and the next two say counts.
+    """
+    behind = np.concatenate([t, t[-1] + period * np.arange(1, 3)])
+    counts = np.min([(behind[1 + j : len(t) + j] - t[:-1]) / period - (1 + j) for j in range(3)], axis=0)
+    return np.where(np.diff(t) < 1.5 * period, 0.0, counts)
+
+
+def _jitter(off: Float[np.ndarray, " step"], settings: NoiseFitConfig) -> tuple[Fitted, Fitted]:
     off = off - off.mean()
     square, neighbours = off[1:] ** 2, off[1:] * off[:-1]
     return (
@@ -85,17 +94,18 @@ def _spread(name: str, terms: np.ndarray, settings: NoiseFitConfig, reason: str)
     return found(name, "s", np.sqrt(value), np.sqrt(value - half), np.sqrt(value + half))
 
 
-def _bursts(steps: np.ndarray, period: float, spread: float, settings: NoiseFitConfig) -> tuple[Fitted, Fitted]:
-    if spread > settings.steady * period:
-        reason = f"steps vary by {spread / period:.0%} of the period: a late packet and a lost one look alike"
+def _bursts(missing: Float[np.ndarray, " step"], spread: float, settings: NoiseFitConfig) -> tuple[Fitted, Fitted]:
+    if spread > settings.steady:
+        reason = f"steps vary by {spread:.0%} of the period: a late packet and a lost one look alike"
         return hidden("start", "1", reason), hidden("stop", "1", reason)
-    gaps = steps[steps >= 1.5 * period] / period
+    gaps = missing[missing > _NEAR]
     near = np.abs(gaps - np.round(gaps)) < _NEAR
     if len(gaps) and near.mean() < 0.8:
         reason = f"{int((~near).sum())} of {len(gaps)} gaps are no whole number of periods: a loop that stalls"
         return hidden("start", "1", reason), hidden("stop", "1", reason)
-    bursts, lost, tail = len(gaps), int(np.round(gaps - 1).sum()), (1 - settings.level) / 2
-    start = found("start", "1", bursts / len(steps), *_proportion(bursts, len(steps), tail))
+    gaps = np.round(gaps)
+    bursts, lost, tail = int((gaps > 0).sum()), int(gaps.sum()), (1 - settings.level) / 2
+    start = found("start", "1", bursts / len(missing), *_proportion(bursts, len(missing), tail))
     if not bursts:
         return start, hidden("stop", "1", "no packet is missing")
     return start, found("stop", "1", bursts / lost, *_proportion(bursts, lost, tail))

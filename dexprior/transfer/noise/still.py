@@ -187,6 +187,7 @@ class _Profile:
     ) -> _Profile:
         """Of block averages y at t; `noise` is their variance without a walk, `walks` are tried sizes of K^2."""
         shared, bases, one = np.minimum(t[:, None], t[None]), 1 - np.exp(-t[:, None] / times), np.ones_like(t)
+        spread = ((bases - bases.mean(axis=0)) ** 2).sum(axis=0) / noise
         without, rows = -np.inf, []
         for walk in walks:
             factor = cho_factor(noise * np.eye(len(t)) + walk * shared, lower=True)
@@ -196,8 +197,10 @@ class _Profile:
             yy = y @ solved[:, 1] - one_y**2 / one_one
             by = bases.T @ solved[:, 1] - one_b * one_y / one_one
             bb = np.einsum("ik,ik->k", bases, solved[:, 2:]) - one_b**2 / one_one
-            without = max(without, -0.5 * float(log_det + yy))
-            rows.append((-0.5 * (log_det + yy - by**2 / bb), by / bb, 1 / np.sqrt(bb)))
+            # restricted likelihood: what offset and size take up does not count as a smaller walk
+            shrunk = np.log(one_one) + np.log(bb / spread)
+            without = max(without, -0.5 * float(log_det + yy + np.log(one_one)))
+            rows.append((-0.5 * (log_det + yy - by**2 / bb + shrunk), by / bb, 1 / np.sqrt(bb)))
         likelihood, size, error = np.moveaxis(np.array(rows), 1, 0)
         best = likelihood.argmax(axis=0), np.arange(len(times))
         return cls(likelihood[best], size[best], error[best], 2 * (float(likelihood.max()) - without))
