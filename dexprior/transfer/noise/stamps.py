@@ -68,7 +68,7 @@ def _rate(usual: Float[np.ndarray, " step"], level: float) -> Fitted:
 def _missing(t: Float[np.ndarray, " time"], period: float) -> Float[np.ndarray, " step"]:
     """Packets that are missing in each step, in periods: 0 for short steps, else by when the next packets come.
 
-    A packet that is late alone leaves those behind it in time, so that the least of what it and the next two say counts.
+    A packet that is late alone leaves those behind it in time: the least of what it and the next two say counts.
     """
     behind = np.concatenate([t, t[-1] + period * np.arange(1, 3)])
     counts = np.min([(behind[1 + j : len(t) + j] - t[:-1]) / period - (1 + j) for j in range(3)], axis=0)
