@@ -121,7 +121,7 @@ def _injected(detector, cause, batches, truth, probe: Probe) -> None:
             start = begun[detector.config.timing if d.channel == "timing" else d.channel][g]
             late.append(d.t - START)
             first.append(d.channel)
-            covered.append(d.onset.low <= start <= d.onset.high)
+            covered.append(bool(d.onset.low <= start <= d.onset.high))
             width.append(d.onset.high - d.onset.low)
     _print(f"{cause}: found", Rate(sum(found), len(found)), None)
     print(json.dumps({

@@ -14,8 +14,17 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.errors import BadInput, UnknownName
-from dexprior.families import ACTUATOR_DELAY, BACKLASH, SERVO_DAMPING, SERVO_STIFFNESS, Gap, Parameter, ParameterFamily
-from dexprior.families import actuation, servos
+from dexprior.families import (
+    ACTUATOR_DELAY,
+    BACKLASH,
+    SERVO_DAMPING,
+    SERVO_STIFFNESS,
+    Gap,
+    Parameter,
+    ParameterFamily,
+    actuation,
+    servos,
+)
 from dexprior.transfer.divergence import Signals
 from dexprior.transfer.replay import Probe, replay
 from dexprior.worlds.tasks import Recording, Task, inject
@@ -25,7 +34,7 @@ __all__ = ["CAUSES", "Cause", "cause_of", "identified", "inject_cause", "injecta
 Kind = Literal["scale", "add", "injector", "sensor"]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Cause:
     """One thing that may be wrong, with a magnitude."""
 
@@ -36,7 +45,7 @@ class Cause:
     target: str
     """Glob over the targets of parameters, name of an injector, or name of what happens to a sensor."""
     low: float
-    """Smallest magnitude that is injected: a factor, a sum in the parameter's unit, a strength, or the sensor's unit."""
+    """Smallest magnitude that is injected: a factor, a sum in the parameter's unit, a strength, or N/s, 1, rad."""
     high: float
     inverse: bool = False
     """Whether the factor's inverse is as likely."""
@@ -55,18 +64,18 @@ class Cause:
 CAUSES: dict[str, Cause] = {
     cause.name: cause
     for cause in (
-        Cause(name="friction", gap="contact", kind="scale", target="*/friction/0", low=1.3, high=2.2, inverse=True),
-        Cause(name="contact_give", gap="contact", kind="scale", target="*/solref/0", low=1.6, high=3.5),
-        Cause(name="delay", gap="sensor", kind="add", target=f"*/{ACTUATOR_DELAY}", low=0.004, high=0.03),
-        Cause(name="backlash", gap="sensor", kind="add", target=f"*/{BACKLASH}", low=0.004, high=0.03),
-        Cause(name="servo_gain", gap="sensor", kind="scale", target=f"*/{SERVO_STIFFNESS}", low=1.2, high=2.0, inverse=True),
-        Cause(name="force_drift", gap="sensor", kind="sensor", target="drift", low=0.5, high=4.0),
-        Cause(name="mass", gap="object", kind="scale", target="body/*/mass", low=1.4, high=3.0, inverse=True),
-        Cause(name="uneven_mass", gap="object", kind="injector", target="uneven_mass", low=0.35, high=1.0),
-        Cause(name="cables", gap="environment", kind="injector", target="cables", low=0.3, high=1.0),
-        Cause(name="servo_damping", gap="sensor", kind="scale", target=f"*/{SERVO_DAMPING}", low=1.4, high=2.5, inverse=True),
-        Cause(name="force_gain", gap="sensor", kind="sensor", target="gain", low=0.1, high=0.4),
-        Cause(name="joint_offset", gap="sensor", kind="sensor", target="offset", low=0.002, high=0.015),
+        Cause("friction", "contact", "scale", "*/friction/0", 1.3, 2.2, inverse=True),
+        Cause("contact_give", "contact", "scale", "*/solref/0", 1.6, 3.5),
+        Cause("delay", "sensor", "add", f"*/{ACTUATOR_DELAY}", 0.004, 0.03),
+        Cause("backlash", "sensor", "add", f"*/{BACKLASH}", 0.004, 0.03),
+        Cause("servo_gain", "sensor", "scale", f"*/{SERVO_STIFFNESS}", 1.2, 2.0, inverse=True),
+        Cause("force_drift", "sensor", "sensor", "drift", 0.5, 4.0),
+        Cause("mass", "object", "scale", "body/*/mass", 1.4, 3.0, inverse=True),
+        Cause("uneven_mass", "object", "injector", "uneven_mass", 0.35, 1.0),
+        Cause("cables", "environment", "injector", "cables", 0.3, 1.0),
+        Cause("servo_damping", "sensor", "scale", f"*/{SERVO_DAMPING}", 1.4, 2.5, inverse=True),
+        Cause("force_gain", "sensor", "sensor", "gain", 0.1, 0.4),
+        Cause("joint_offset", "sensor", "sensor", "offset", 0.002, 0.015),
     )
 }  # fmt: skip
 """By name."""
@@ -147,6 +156,7 @@ def inject_cause(
         BadInput: the task has nothing that the cause acts on.
     """
     family, values = everything(probe.task), np.array(values, dtype=np.float64)
+    whole = probe.panel_hash
     disturb: Callable[[Recording], Mapping[str, np.ndarray]] | None = None
     if cause is not None and not injectable(cause, probe.task):
         raise BadInput(f"cause {cause.name!r}: task {probe.task.name!r} has nothing for it to act on")
@@ -158,9 +168,10 @@ def inject_cause(
         probe = replace(probe, task=inject(probe.task, {cause.target: float(np.mean(magnitudes))}))
     elif cause is not None:
         disturb = _Sensor(cause.target, np.repeat(magnitudes, repeats), repeats, seed)
-    return replay(
+    logged = replay(
         probe, _unbounded(family), values, repeats=repeats, seed=seed, disturb=disturb, noisy=noisy, threads=0
     )  # fmt: skip
+    return replace(logged, panel_hash=whole)  # an injector makes it another task, which the robot does not know
 
 
 def _columns(cause: Cause, family: ParameterFamily) -> list[int]:

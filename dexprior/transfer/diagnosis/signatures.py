@@ -1,8 +1,8 @@
 """What each cause does to this task's signals, and how well it explains what a real robot did.
 
-Deviations of a group's mean from the family's median are averaged over short windows, divided by the noise, and whitened
-by the family's own leading factors, so that what a member of the family may do counts little. A signature is the
-whitened difference between a world with a cause and the same world without it; a bank holds many a cause, over
+Deviations of a group's mean from the family's median are averaged over short windows, divided by the noise, and
+whitened by the family's own leading factors, so that what a member of the family may do counts little. A signature is
+the whitened difference between a world with a cause and the same world without it; a bank holds many a cause, over
 magnitudes and members of the family. A real deviation is then written as a non-negative sum of a few signatures of one
 cause (those most alike), and what is left over of its energy, beyond noise, says how badly the cause explains it.
 """
@@ -20,11 +20,12 @@ from dexprior.transfer.diagnosis.causes import Cause, cause_of, identified, inje
 from dexprior.transfer.divergence import Signals
 from dexprior.transfer.replay import Probe
 
-__all__ = ["SignatureBank"]
+__all__ = ["SignatureBank", "inject_strengths"]
 
 _WINDOW = 0.04  # [s]
 _FACTORS = 30  # of the family
 _NEIGHBOURS = 4  # signatures that are added up
+_FARTHEST = 3.0  # times the longest of them: beyond, a magnitude is not plausible
 _BATCH = 8  # magnitudes of an injector
 
 
@@ -99,7 +100,7 @@ class SignatureBank:
             cause = cause_of(name)
             if injectable(cause, probe.task):
                 magnitudes = cause.draw(np.random.default_rng([seed, 1]), each, within=within)
-                changed = _injected(probe, cause, values, magnitudes, repeats=1, seed=seed, noisy=False)
+                changed = inject_strengths(probe, cause, values, magnitudes, repeats=1, seed=seed, noisy=False)
                 signatures[name] = bank.whiten(bank.features(changed) - plain)
         return cls(probe, repeats, centre, noise, rows, shrink, signatures)
 
@@ -119,7 +120,14 @@ class SignatureBank:
         along = features @ self.factors.T
         return features - (along * (1.0 - self.shrink)) @ self.factors
 
-    def unexplained(self, signals: Signals, causes: Iterable[str] | None = None) -> dict[str, Float[np.ndarray, " group"]]:
+    def excess(self, white: Float[np.ndarray, "group feature"]) -> Float[np.ndarray, " group"]:
+        """Energy beyond that of noise, in standard deviations of the latter."""
+        size = white.shape[1]
+        return ((white**2).sum(axis=1) - size) / np.sqrt(2.0 * size)
+
+    def unexplained(
+        self, signals: Signals, causes: Iterable[str] | None = None
+    ) -> dict[str, Float[np.ndarray, " group"]]:
         """Share of each group's energy beyond noise that a cause leaves over: 0 is all explained, 1 nothing."""
         return self.leftover(self.whiten(self.features(signals)), causes)
 
@@ -137,17 +145,24 @@ class SignatureBank:
         for name in self.signatures if causes is None else causes:
             bank = self.signatures[name]
             length = np.linalg.norm(bank, axis=1)
-            unit = bank[length > 0] / length[length > 0, None]
+            bank, length = bank[length > 0], length[length > 0]
+            if not len(bank):
+                found[name] = np.ones(len(white)) + floor
+                continue
+            unit = bank / length[:, None]
             alike = white @ unit.T
             left = np.empty(len(white))
             for g, row in enumerate(white):
-                near = unit[np.argsort(-alike[g])[:_NEIGHBOURS]]
-                left[g] = nnls(near.T, row)[1] ** 2
+                near = np.argsort(-alike[g])[:_NEIGHBOURS]
+                said = nnls(unit[near].T, row)[0] @ unit[near]
+                most = _FARTHEST * length[near].max()  # a cause of a plausible size only
+                said *= min(1.0, most / max(np.linalg.norm(said), 1e-300))
+                left[g] = ((row - said) ** 2).sum()
             found[name] = np.maximum((left - size) / beyond, 0.0) + floor
         return found
 
 
-def _injected(
+def inject_strengths(
     probe: Probe, cause: Cause, values: np.ndarray, magnitudes: np.ndarray, *, repeats: int, seed: int, noisy: bool
 ) -> Signals:
     """`inject_cause`, with several strengths of an injector, which all worlds of a task share."""
