@@ -19,6 +19,7 @@ from dexprior.artifacts import file_hash, make_header, to_tensors, write_json, w
 from dexprior.config import Ge, Gt, Le, config, config_hash, to_plain
 from dexprior.data.episodes import EpisodeSet
 from dexprior.data.lerobot import layout, statistics
+from dexprior.data.lerobot.tables import Tables, table_of, write_tasks
 from dexprior.data.shards import open_episodes
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.types import FINGERS, HAND_JOINTS, MANO_JOINTS, Camera, Episode
@@ -144,8 +145,8 @@ class _Writer:
         self.statistics: list[dict[str, statistics.Statistics]] = []
         self.fps: float | None = None
         self.sizes: dict[str, tuple[int, ...]] = {}
-        self.data = _Tables(root, layout.DATA_PATH, settings.data_file_mb)
-        self.episodes = _Tables(root, layout.EPISODES_PATH, settings.data_file_mb)
+        self.data = Tables(root, layout.DATA_PATH, settings.data_file_mb)
+        self.episodes = Tables(root, layout.EPISODES_PATH, settings.data_file_mb)
         self.videos: dict[str, _Video] = {}
 
     def add(self, name: str, episode: Episode) -> None:
@@ -172,7 +173,7 @@ class _Writer:
         }
         found = {key: statistics.of_rows(c.reshape(n, -1)) for key, c in columns.items()}
         found |= {key: statistics.of_frames(frames) for key, frames in pictures.items()}
-        place = self.data.write(_table(columns), n)
+        place = self.data.write(table_of(columns), n)
         where = {key: self.videos[key].write(frames, fps) for key, frames in pictures.items()}
         row: dict[str, Any] = {
             "episode_index": k,
@@ -192,16 +193,10 @@ class _Writer:
 
     def close(self) -> None:
         """Finish the files, and write what describes them all."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        parts: list[_Tables | _Video] = [self.data, self.episodes, *self.videos.values()]
+        parts: list[Tables | _Video] = [self.data, self.episodes, *self.videos.values()]
         for part in parts:
             part.close()
-        table = pa.table({"task_index": pa.array(self.tasks.values(), pa.int64()), "task": pa.array(self.tasks)})
-        pq.write_table(
-            table.replace_schema_metadata(layout.pandas_index("task_index", "task")), self.root / layout.TASKS_PATH
-        )
+        write_tasks(self.root, self.tasks)
         total = {name: statistics.combine([s[name] for s in self.statistics]) for name in self.statistics[0]}
         plain = {name: {s: v.tolist() for s, v in each.items()} for name, each in total.items()}
         write_json(self.root / layout.STATS_PATH, plain)
@@ -299,64 +294,6 @@ def _columns(episode: Episode) -> dict[str, np.ndarray]:
         "observation.wrench": episode.wrench.wrench.astype(np.float32),
         "action": np.concatenate([state[1:], state[-1:]]),
     }
-
-
-def _table(columns: dict[str, np.ndarray]) -> Any:
-    """A column of numbers, or of fixed-size lists of them; `shape == [1]` is a plain number, as LeRobot has it."""
-    import pyarrow as pa
-
-    arrays = {}
-    for name, column in columns.items():
-        flat = pa.array(np.ascontiguousarray(column).reshape(-1))
-        wide = column.ndim == 2 and column.shape[1] > 1
-        arrays[name] = pa.FixedSizeListArray.from_arrays(flat, column.shape[1]) if wide else flat
-    return pa.table(arrays)
-
-
-class _Tables:
-    """Parquet files, one row group a write, closed before they grow beyond a size."""
-
-    def __init__(self, root: Path, template: str, limit_mb: float) -> None:
-        self.root, self.template, self.limit = root, template, limit_mb * 2**20
-        self.place, self.rows = (0, 0), 0
-        self.writer: Any = None
-        self.stream: Any = None
-
-    def write(self, table: Any, rows: int) -> tuple[int, int]:
-        """Append; returns (chunk index, file index)."""
-        import pyarrow.parquet as pq
-
-        if self.writer is not None and self.stream.tell() * (1 + rows / self.rows) >= self.limit:
-            self.close()
-            self.place = layout.next_file(*self.place)
-        if self.writer is None:
-            path = self.root / self.template.format(chunk_index=self.place[0], file_index=self.place[1])
-            path.parent.mkdir(parents=True, exist_ok=True)
-            self.stream, self.rows = path.open("wb"), 0
-            self.writer = pq.ParquetWriter(self.stream, table.schema, compression="snappy", use_dictionary=True)
-        self.writer.write_table(table)
-        self.rows += rows
-        return self.place
-
-    def write_row(self, row: dict[str, Any]) -> None:
-        """Append one row that also says where it stands."""
-        import pyarrow as pa
-
-        def table() -> Any:
-            here = {"meta/episodes/chunk_index": self.place[0], "meta/episodes/file_index": self.place[1]}
-            return pa.Table.from_pylist([row | here])
-
-        if self.writer is not None and self.stream.tell() * (1 + 1 / self.rows) >= self.limit:
-            self.close()
-            self.place = layout.next_file(*self.place)
-        self.write(table(), 1)
-
-    def close(self) -> None:
-        """Write the footer."""
-        if self.writer is not None:
-            self.writer.close()
-            self.stream.close()
-            self.writer = None
 
 
 class _Video:
