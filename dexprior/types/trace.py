@@ -52,7 +52,7 @@ class Trace:
     panel_hash: str
     """Which panel of task instances it belongs to: traces of different panels are not compared."""
     info: dict[str, Any] = field(default_factory=dict)
-    """Plain data: instance, seed, backend, success."""
+    """Plain data: instance, seed, backend, success; `events` are rows [t, t_host, name], see docs/traces.md."""
 
     def __post_init__(self) -> None:
         if not self.channels:

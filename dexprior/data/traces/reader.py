@@ -1,0 +1,268 @@
+"""Traces out of MCAP files, as far as they are whole."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mcap.data_stream import ReadDataStream
+from mcap.exceptions import McapError
+from mcap.opcode import Opcode
+from mcap.records import Channel as ChannelRecord
+from mcap.records import Chunk, Metadata, Schema
+from mcap.stream_reader import get_chunk_data_stream
+from mcap.writer import MCAP0_MAGIC
+from zstandard import ZstdError
+
+from dexprior.config import config, validate
+from dexprior.data.traces import layout
+from dexprior.data.traces.clocks import check_clocks
+from dexprior.data.traces.events import events_of
+from dexprior.data.traces.writer import ChannelSpec
+from dexprior.errors import ArtifactError, BadInput, ConfigError
+from dexprior.types import Channel, ChannelKind, Trace
+
+__all__ = ["read_trace"]
+
+_HEAD = struct.Struct("<BQ")  # opcode and length of a record
+_MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
+
+_DAMAGE = (McapError, ZstdError, struct.error, ValueError, EOFError, RuntimeError, MemoryError)
+"""What packages raise on bytes that are wrong; a checksum that is wrong is a ValueError."""
+
+
+def read_trace(path: str | Path, *, check: bool = True) -> Trace:
+    """Read what `write_trace` or `TraceWriter` wrote.
+
+    A file without its end (the writer was killed, the disk was full) is read as far as its records are whole;
+    `Trace.info["notes"]` then says where it ends and what may be missing, and beside it what is odd about the clocks.
+
+    Args:
+        path: the MCAP file.
+        check: refuse clocks that jump, drift or go back; without it they are taken as they stand, to be looked at.
+
+    Raises:
+        ArtifactError: no such file, no MCAP file, not a trace of ours, of another version, damaged before its end, or
+            nothing of it is whole.
+        BadInput: samples of the wrong width, values that are not finite, units that contradict each other, or clocks
+            that cannot be believed; names the channel and the sample.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise ArtifactError(f"{path}: no such file")
+    data = path.read_bytes()
+    if data[: len(MCAP0_MAGIC)] != MCAP0_MAGIC:
+        raise ArtifactError(f"{path} is no MCAP file: it begins with {data[:8]!r}")
+    content = _Content()
+    try:
+        _records(data, len(MCAP0_MAGIC), content)
+    except _DAMAGE as error:
+        raise ArtifactError(f"{path} is damaged after byte {content.whole} of {len(data)}: {error!r}") from None
+    about = _about(path, content)
+    notes = list(about.info.pop("notes", []))
+    notes += _loss(content, about, len(data))
+    channels = {name: _channel(path, name, spec, content) for name, spec in about.channels.items()}
+    if not any(len(channel.t) for channel in channels.values()) and not content.ended:
+        raise ArtifactError(f"{path} breaks off before its first sample: nothing of it can be used")
+    try:
+        notes += check_clocks(channels) if check else []
+        events = events_of({"events": [[row.get(k) for k in ("t", "t_host", "name")] for row in _events(content)]})
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+    info = about.info
+    if events:
+        info["events"] = [list(event) for event in events]
+    if notes:
+        info["notes"] = notes
+    return Trace(channels=channels, panel_hash=about.panel_hash, info=info)
+
+
+@dataclass
+class _Content:
+    """What the records hold."""
+
+    schemas: dict[int, str] = field(default_factory=dict)
+    channels: dict[int, ChannelRecord] = field(default_factory=dict)
+    messages: dict[int, list[bytes]] = field(default_factory=lambda: defaultdict(list))
+    metadata: dict[str, dict[str, str]] = field(default_factory=dict)
+    whole: int = 0
+    """Bytes up to the end of the last whole record."""
+    ended: bool = False
+    """Whether all samples are there."""
+
+
+@config
+class _Spec:
+    width: int
+    unit: str
+    frame: str
+    kind: ChannelKind
+
+
+@config
+class _Channels:
+    channels: dict[str, _Spec]
+
+
+@dataclass(frozen=True)
+class _About:
+    panel_hash: str
+    info: dict[str, Any]
+    channels: dict[str, ChannelSpec]
+    flush_s: float
+
+
+def _frames(data: bytes | memoryview, start: int) -> Iterator[tuple[int, int, int]]:
+    """(opcode, start, stop) of the body of every record that is whole."""
+    at, end = start, len(data)
+    while at + _HEAD.size <= end:
+        opcode, length = _HEAD.unpack_from(data, at)
+        if at + _HEAD.size + length > end:
+            return
+        at += _HEAD.size + length
+        yield opcode, at - length, at
+
+
+def _records(data: bytes, start: int, content: _Content) -> None:
+    content.whole = start
+    for opcode, first, last in _frames(data, start):
+        if opcode == 0:
+            break  # no record has this opcode: a file whose last blocks were never written ends in zeros
+        if opcode == Opcode.CHUNK:
+            try:
+                inner = _unpacked(data[first:last])
+            except _DAMAGE:
+                if data[last:].strip(b"\0"):
+                    raise
+                break  # the last chunk of a file without its end: half of it was never written
+            _samples(inner, content)
+        elif opcode == Opcode.METADATA:
+            record = Metadata.read(ReadDataStream(BytesIO(data[first:last])))
+            content.metadata[record.name] = record.metadata
+        elif opcode in (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE):
+            _record(opcode, data, first, last, content)
+        elif opcode == Opcode.DATA_END:
+            (stored,) = struct.unpack_from("<I", data, first)
+            if stored and stored != zlib.crc32(memoryview(data)[: first - _HEAD.size]):
+                raise ValueError("the checksum of all before it is another")
+            content.whole = last
+            content.ended = True  # what follows is an index, and repeats what was read
+            return
+        content.whole = last
+    if data.endswith(MCAP0_MAGIC) and len(data) > content.whole + len(MCAP0_MAGIC):
+        raise ValueError("a record that is longer than the file, which has its end")
+    if data[content.whole : content.whole + 1] == b"\0" and data[content.whole :].strip(b"\0"):
+        raise ValueError("a record of type 0, which there is not")
+
+
+def _unpacked(data: bytes) -> bytes:
+    """A chunk's records, checked."""
+    chunk = Chunk.read(ReadDataStream(BytesIO(data)))
+    inner = get_chunk_data_stream(chunk, validate_crc=True)[0].read(chunk.uncompressed_size)
+    if len(inner) != chunk.uncompressed_size:
+        raise ValueError(f"a chunk of {len(inner)} bytes instead of {chunk.uncompressed_size}")
+    return inner
+
+
+def _samples(data: bytes, content: _Content) -> None:
+    last = 0
+    for opcode, first, last in _frames(data, 0):
+        _record(opcode, data, first, last, content)
+    if last != len(data):
+        raise ValueError("a chunk that ends within a record")
+
+
+def _record(opcode: int, data: bytes, first: int, last: int, content: _Content) -> None:
+    if opcode == Opcode.MESSAGE:
+        content.messages[_MESSAGE.unpack_from(data, first)[0]].append(data[first + _MESSAGE.size : last])
+    elif opcode == Opcode.SCHEMA:
+        schema = Schema.read(ReadDataStream(BytesIO(data[first:last])))
+        content.schemas[schema.id] = schema.name
+    elif opcode == Opcode.CHANNEL:
+        channel = ChannelRecord.read(ReadDataStream(BytesIO(data[first:last])))
+        content.channels[channel.id] = channel
+
+
+def _about(path: Path, content: _Content) -> _About:
+    found = content.metadata.get(layout.METADATA)
+    if found is None:
+        topics = ", ".join(sorted(c.topic for c in content.channels.values()))
+        raise ArtifactError(
+            f"{path} holds no {layout.METADATA!r} record: it is an MCAP file of another program (topics: "
+            f"{topics or 'none'}). A ROS 2 bag is imported by its folder: dexprior data import format=rosbag"
+        )
+    if (schema := found.get("schema", "")) != layout.SCHEMA:
+        again = (
+            "write it again with this version" if schema.startswith("dexprior.mcap/") else "it is another kind of file"
+        )
+        raise ArtifactError(f"{path} holds {schema!r}, this version reads {layout.SCHEMA!r}: {again}")
+    try:
+        plain = json.loads(found["channels"])
+        specs = validate(_Channels, {"channels": plain}, where=f"{path}: channels").channels
+        info = json.loads(found["info"])
+        flush_s = float(found["flush_s"])
+        if not isinstance(info, dict):
+            raise ValueError(f"info is {info!r}")
+    except (KeyError, TypeError, ValueError, ConfigError) as error:
+        raise ArtifactError(f"{path}: its {layout.METADATA!r} record is damaged: {error}") from None
+    declared = {
+        name: ChannelSpec(width=spec.width, unit=spec.unit, frame=spec.frame, kind=spec.kind)
+        for name, spec in specs.items()
+    }
+    return _About(found.get("panel_hash", ""), info, declared, flush_s)
+
+
+def _loss(content: _Content, about: _About, size: int) -> list[str]:
+    if content.ended:
+        return []
+    counts = {layout.channel_of(record.topic): len(content.messages[id]) for id, record in content.channels.items()}
+    read = ", ".join(f"{counts.get(name, 0)} of {name}" for name in about.channels)
+    lost = size - content.whole
+    return [
+        f"the file breaks off: the {lost} bytes after byte {content.whole} are no whole record and are left out, "
+        f"samples of the last {about.flush_s:g} s before the writer stopped may be missing; read: {read}"
+    ]
+
+
+def _rows(content: _Content, topic: str, schema: str) -> tuple[ChannelRecord | None, list[dict[str, Any]]]:
+    for id, record in content.channels.items():
+        if record.topic == topic and content.schemas.get(record.schema_id) == schema:
+            # one parse of all messages: a parse a message takes three times as long
+            return record, json.loads(b"[" + b",".join(content.messages[id]) + b"]")
+    return None, []
+
+
+def _events(content: _Content) -> list[dict[str, Any]]:
+    return _rows(content, layout.topic_of(layout.EVENTS), layout.EVENT_SCHEMA[0])[1]
+
+
+def _channel(path: Path, name: str, spec: ChannelSpec, content: _Content) -> Channel:
+    where = f"{path}: channel {name!r}"
+    try:
+        record, rows = _rows(content, layout.topic_of(name), layout.SAMPLE_SCHEMA[0])
+        t, t_host = (np.array([row[clock] for row in rows], dtype=np.float64) for clock in ("t", "t_host"))
+        values = [row["value"] for row in rows]
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"{where}: a message that is no sample of t, t_host and value: {error!r}") from None
+    if record is not None and record.metadata != {"unit": spec.unit, "frame": spec.frame, "kind": spec.kind}:
+        raise BadInput(
+            f"{where} is declared with unit {spec.unit!r}, frame {spec.frame!r} and kind {spec.kind!r}, its topic says "
+            f"{record.metadata}"
+        )
+    widths = np.array([len(value) for value in values]) if all(isinstance(v, list) for v in values) else np.array([-1])
+    if (widths != spec.width).any():
+        k = int(np.argmax(widths != spec.width))
+        raise BadInput(f"{where}: sample {k} holds {str(values[k])[:60]}, expected {spec.width} numbers")
+    try:
+        value = np.array(values, dtype=np.float64).reshape(len(values), spec.width)
+        return Channel(t=t, t_host=t_host, value=value, unit=spec.unit, frame=spec.frame, kind=spec.kind)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"{where}: {error}") from None

@@ -1,0 +1,269 @@
+"""Formats of others: out and back, and what foreign recordings give."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+
+import h5py
+import numpy as np
+import pytest
+
+from dexprior.data.lerobot import LeRobotFolder
+from dexprior.data.traces import (
+    ChannelLayout,
+    export_traces,
+    import_trace,
+    read_channel_layout,
+    rows_at,
+    summarize,
+    trace_paths,
+    write_trace,
+)
+from dexprior.errors import BadInput, ConfigError, UnknownName
+from dexprior.types import Channel, Trace
+
+
+@pytest.mark.parametrize(("format", "out"), [("csv", "a"), ("lerobot", "a"), ("robomimic", "a.hdf5")])
+def test_a_trace_goes_out_and_comes_back_exactly(format, out, trace, same, tmp_path):
+    export_traces([trace], format, tmp_path / out)
+    same(trace, import_trace(tmp_path / out, format))
+    with pytest.raises(BadInput, match="exists"):
+        export_traces([trace], format, tmp_path / out)
+
+
+@pytest.mark.parametrize("format", ["lerobot", "robomimic"])
+def test_several_traces_are_episodes_of_one_set(format, trace, same, tmp_path):
+    other = dataclasses.replace(trace, panel_hash="other")
+    export_traces([trace, other], format, tmp_path / "set.hdf5")
+    with pytest.raises(BadInput, match="2 episodes; name one of"):
+        import_trace(tmp_path / "set.hdf5", format)
+    with pytest.raises(UnknownName, match="'nope'"):
+        import_trace(tmp_path / "set.hdf5", format, episode="nope")
+    names = {"lerobot": "episode-000001", "robomimic": "set.hdf5/demo_1"}
+    same(other, import_trace(tmp_path / "set.hdf5", format, episode=names[format]))
+
+
+@pytest.mark.parametrize("format", ["csv", "rosbag"])
+def test_formats_of_one_trace_say_so(format, trace, tmp_path):
+    with pytest.raises(BadInput, match="holds one trace, got 2"):
+        export_traces([trace, trace], format, tmp_path / "a")
+    with pytest.raises(BadInput, match="own rate"):
+        export_traces([trace], format, tmp_path / "a", fps=10.0)
+
+
+def test_unknown_formats_and_nothing_to_export_are_named(trace, tmp_path):
+    with pytest.raises(UnknownName, match=r"'xls'.*Known: csv, lerobot, robomimic, rosbag"):
+        import_trace(tmp_path, "xls")
+    with pytest.raises(BadInput, match="no trace"):
+        export_traces([], "csv", tmp_path / "a")
+    for format in ("csv", "lerobot", "robomimic", "rosbag"):
+        with pytest.raises(BadInput, match="missing"):
+            import_trace(tmp_path / "missing", format)
+
+
+# --- rows of one rate ---
+
+
+def test_a_row_holds_what_the_host_last_had(trace):
+    fps, t, rows = rows_at(trace)
+    assert fps == 100.0  # of the commanded channel
+    assert t[0] == pytest.approx(101.003)  # from when all are known
+    for name, channel in trace.channels.items():
+        for k in (0, 17, len(t) - 1):
+            had = channel.value[channel.t_host <= t[k] + 1e-9][-1]
+            np.testing.assert_array_equal(rows[name][k], had)
+
+
+def test_rows_need_a_rate_and_an_overlap(trace):
+    with pytest.raises(BadInput, match="fps = -1"):
+        rows_at(trace, -1.0)
+    late = dataclasses.replace(trace["touch"], t_host=trace["touch"].t_host + 500)
+    with pytest.raises(BadInput, match=r"do not overlap.*touch 601"):
+        rows_at(Trace(channels=trace.channels | {"touch": late}, panel_hash=""))
+
+
+# --- CSV ---
+
+
+def test_a_motion_is_one_table_that_the_arm_report_reads(trace, tmp_path):
+    sent = trace["command"]
+    seen = dataclasses.replace(sent, t=sent.t + 0.001, t_host=sent.t + 0.001, value=sent.value + 0.1, kind="measured")
+    motion = Trace(channels={"command": sent, "measured": seen}, panel_hash="p", info={"joints": ["a", "b"]})
+    lost = export_traces([motion], "csv", tmp_path / "m.csv")
+    assert "t_host" in lost[0]
+    head = (tmp_path / "m.csv").read_text().splitlines()[0]
+    assert head == "t,a_command,b_command,a_measured,b_measured,t_measured"
+    back = import_trace(tmp_path / "m.csv", "csv")
+    assert back.info == {"joints": ["a", "b"]}
+    for name in ("command", "measured"):
+        np.testing.assert_array_equal(back[name].value, motion[name].value)
+        np.testing.assert_array_equal(back[name].t, motion[name].t)
+        assert back[name].unit == "rad"
+    with pytest.raises(BadInput, match="command and measured, this trace has pose"):
+        export_traces([trace], "csv", tmp_path / "n.csv")
+    short = dataclasses.replace(seen, t=seen.t[:-1], t_host=seen.t_host[:-1], value=seen.value[:-1])
+    with pytest.raises(BadInput, match=r"command has \(100, 2\), measured \(99, 2\)"):
+        export_traces([Trace(channels={"command": sent, "measured": short}, panel_hash="")], "csv", tmp_path / "n.csv")
+
+
+def test_a_table_of_anyone_becomes_channels(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("t,t_host,force.x,force.y,grip\n0,5,1,2,0.1\n1,6,,,0.2\n2,7,3,4,0.3\n3,8,9,9")
+    layout = {"opening": ChannelLayout(source="grip"), "force": ChannelLayout(frame="tcp")}
+    trace = import_trace(path, "csv", layout=layout)
+    np.testing.assert_array_equal(trace["force"].value, [[1, 2], [3, 4]])  # no sample where the cells are empty
+    np.testing.assert_array_equal(trace["force"].t_host, [5, 7])
+    assert (trace["force"].unit, trace["force"].frame) == ("N", "tcp")
+    assert (trace["opening"].unit, len(trace["opening"].t)) == ("m", 3)
+    assert trace.info["names"] == {"force": ["x", "y"]}
+    assert "last line is cut ('3,8,9,9')" in trace.info["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "holds no rows"),
+        ("t,force\n", "holds no rows, only t,force"),
+        ("time,force\n0,1\n", "no column 't'"),
+        ("t,t_host\n0,1\n", "no column CHANNEL"),
+        ("t,force,force\n0,1,2\n", "a column twice"),
+        ("t,force\n0,1\n1\n2,3\n", "row 2 has 1 cells for 2 columns: '1'"),
+        ("t,force\n0,1\n1,one\n", "no number.*one"),
+        ("t,force.x,force.y\n0,1,2\n1,nan,3\n", "'force'.*not finite"),
+        ("t,force\n0,1\n0,2\n", "'force'.*increase strictly"),
+        ("t,t_host,force\n0,5,1\n1,4,2\n", "host's clock goes back"),
+        ("t,bend\n0,1\n1,2\n", "'bend': nothing says its unit"),
+        ("t,a_command\n0,1\n", "no column a_measured"),
+    ],
+)
+def test_tables_that_are_refused(text, message, tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    with pytest.raises(BadInput, match=f"(?s)a.csv.*{message}|{message}"):
+        import_trace(path, "csv")
+
+
+def test_a_damaged_folder_of_tables_is_named(trace, tmp_path):
+    export_traces([trace], "csv", tmp_path / "a")
+    (tmp_path / "a" / "touch.csv").write_text("t,t_host,v0\n0,0,1\n")
+    with pytest.raises(BadInput, match=r"touch.csv has the columns t, t_host, v0, expected t, t_host, v0, v1, v2, v3"):
+        import_trace(tmp_path / "a", "csv")
+    (tmp_path / "a" / "touch.csv").unlink()
+    with pytest.raises(BadInput, match=r"touch.csv: no such file"):
+        import_trace(tmp_path / "a", "csv")
+    (tmp_path / "a" / "trace.json").write_text('{"schema": "other/1", "channels": {}, "info": {}, "panel_hash": ""}')
+    with pytest.raises(BadInput, match="'other/1', this version reads"):
+        import_trace(tmp_path / "a", "csv")
+    (tmp_path / "a" / "trace.json").write_text("{")
+    with pytest.raises(BadInput, match="no description of a trace"):
+        import_trace(tmp_path / "a", "csv")
+
+
+# --- LeRobot and robomimic ---
+
+
+def test_lerobots_rows_are_there_for_others_and_lose_what_the_note_says(trace, tmp_path):
+    (lost,) = export_traces([trace], "lerobot", tmp_path / "a", fps=50.0)
+    assert "single precision" in lost
+    data = LeRobotFolder(tmp_path / "a")
+    assert data.features["observation.wrench"]["info"] == {"unit": "N, N m", "frame": "sensor", "kind": "measured"}
+    shutil.rmtree(tmp_path / "a" / "meta" / "dexprior")
+    layout = {"force": ChannelLayout(source="observation.touch", frame="fingers")}
+    back = import_trace(tmp_path / "a", "lerobot", layout=layout)
+    _, _, rows = rows_at(trace, 50.0)
+    np.testing.assert_array_equal(back["action"].value, rows["command"].astype(np.float32))
+    np.testing.assert_allclose(np.diff(back["action"].t), 0.02, atol=1e-12)
+    assert (back["action"].unit, back["action"].kind) == ("rad", "commanded")
+    assert back["privileged.slip"].kind == "privileged"
+    assert (back["force"].unit, back["force"].frame) == ("N", "fingers")
+    again = export_traces([back], "lerobot", tmp_path / "b")
+    assert again
+    assert set(LeRobotFolder(tmp_path / "b").features) - {"observation.force"} <= set(data.features)
+
+
+def test_lerobot_episodes_of_other_channels_are_refused(trace, tmp_path):
+    fewer = dataclasses.replace(trace, channels={"command": trace["command"], "touch": trace["touch"]})
+    with pytest.raises(BadInput, match=r"trace 1 has the features action, observation.touch"):
+        export_traces([trace, fewer], "lerobot", tmp_path / "a")
+    assert not (tmp_path / "a").exists()
+
+
+def test_anyones_robomimic_is_read_at_its_rate(trace, tmp_path):
+    export_traces([trace], "robomimic", tmp_path / "a.hdf5", fps=20.0)
+    with h5py.File(tmp_path / "a.hdf5", "a") as file:
+        del file["data/demo_0/trace"]
+    back = import_trace(tmp_path / "a.hdf5", "robomimic", layout={"goal": ChannelLayout(source="action", unit="rad")})
+    _, _, rows = rows_at(trace, 20.0)
+    np.testing.assert_array_equal(back["goal"].value, rows["command"])
+    np.testing.assert_allclose(np.diff(back["goal"].t), 0.05)
+    assert (back["goal"].unit, back["goal"].kind) == ("rad", "commanded")
+    np.testing.assert_array_equal(back["obs.touch"].value, rows["touch"])
+
+
+def test_robomimic_needs_actions_and_whole_files(trace, tmp_path):
+    with pytest.raises(BadInput, match="no commanded channel"):
+        export_traces([Trace(channels={"touch": trace["touch"]}, panel_hash="")], "robomimic", tmp_path / "a.hdf5")
+    export_traces([trace], "robomimic", tmp_path / "b.hdf5")
+    data = (tmp_path / "b.hdf5").read_bytes()
+    (tmp_path / "b.hdf5").write_bytes(data[: len(data) // 2])
+    with pytest.raises(BadInput, match="truncated file"):
+        import_trace(tmp_path / "b.hdf5", "robomimic")
+
+
+# --- layouts, folders, tables on a screen ---
+
+
+def test_layouts_are_checked(tmp_path):
+    path = tmp_path / "layout.yaml"
+    path.write_text("force: {unit: N, source: /ft, kind: measured}\n")
+    assert read_channel_layout(path) == {"force": ChannelLayout(unit="N", source="/ft", kind="measured")}
+    path.write_text("force: {units: N}\n")
+    with pytest.raises(ConfigError, match="units"):
+        read_channel_layout(path)
+    path.write_text("force: {kind: guessed}\n")
+    with pytest.raises(ConfigError, match="guessed"):
+        read_channel_layout(path)
+    path.write_text("force: [\n")
+    with pytest.raises(BadInput, match="not YAML"):
+        read_channel_layout(path)
+    with pytest.raises(BadInput, match="no such file"):
+        read_channel_layout(tmp_path / "none.yaml")
+
+
+def test_a_layout_that_names_nothing_is_refused(trace, tmp_path):
+    export_traces([trace], "csv", tmp_path / "a")
+    with pytest.raises(BadInput, match="no 'speeed' for channel 'x'; it has: pose"):
+        import_trace(tmp_path / "a", "csv", layout={"x": ChannelLayout(source="speeed")})
+
+
+def test_files_of_a_folder_come_by_name(trace, tmp_path):
+    with pytest.raises(BadInput, match="a folder without"):
+        trace_paths(tmp_path)
+    for name in ("b", "a"):
+        write_trace(trace, tmp_path / f"{name}.mcap")
+    assert [p.stem for p in trace_paths(tmp_path)] == ["a", "b"]
+    with pytest.raises(BadInput, match="no such file"):
+        trace_paths(tmp_path / "c.mcap")
+
+
+def test_a_summary_names_rates_gaps_events_and_what_is_wrong(trace):
+    touch = trace["touch"]
+    torn = dataclasses.replace(
+        touch, t=np.r_[touch.t[:20], touch.t[20:] + 3], t_host=np.r_[touch.t_host[:20], touch.t_host[20:] + 3]
+    )
+    text = summarize(Trace(channels={"touch": torn}, panel_hash="", info=trace.info))
+    assert "40.0 Hz" in text
+    assert "gap(s), the longest of 3.025 s from t = 1.475 s" in text
+    assert "event at 1.000 s: contact" in text
+    jump = dataclasses.replace(touch, t_host=np.r_[touch.t_host[:20], touch.t_host[20:] + 3])
+    assert "refused: channel 'touch': the clocks jump" in summarize(Trace(channels={"touch": jump}, panel_hash=""))
+    empty = Channel(t=[], t_host=[], value=np.empty((0, 2)), unit="N", frame="-", kind="measured")
+    assert "0  " in summarize(Trace(channels={"none": empty}, panel_hash=""))
+
+
+def test_json_of_the_csv_folder_is_plain(trace, tmp_path):
+    export_traces([trace], "csv", tmp_path / "a")
+    about = json.loads((tmp_path / "a" / "trace.json").read_text())
+    assert about["channels"]["touch"] == {"width": 4, "unit": "N", "frame": "pads", "kind": "measured"}
