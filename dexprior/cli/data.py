@@ -8,8 +8,11 @@ dexprior data get NAME        puts it in place: source=FOLDER, zip or wheel that
 dexprior data import          foreign episodes: kind=FORMAT source=FOLDER out=FOLDER
 dexprior data import          2-4 s hand-object clips of long videos: videos=FOLDER out=FOLDER
 dexprior data import          single impacts of motion capture: recording=FILE.csv layout=FILE.yaml out=FILE.npz
+dexprior data import          traces of robots: traces=PATH format=csv|lerobot|robomimic|rosbag out=FILE.mcap
 dexprior data export          source=FOLDER out=FOLDER: a LeRobotDataset v3
+dexprior data export          traces=FILE.mcap (or a folder of them) format=csv|lerobot|robomimic|rosbag out=PATH
 dexprior data inspect         source=FOLDER out=FOLDER: a contact sheet and a page
+dexprior data inspect         traces=FILE.mcap: channels with rate, unit, frame, span and gaps
 dexprior data validate        source=FOLDER: what is wrong with which episode; exit status 1 where something is
 """
 
@@ -21,7 +24,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dexprior.cli.show import show
-from dexprior.config import Ge, config
+from dexprior.config import Ge, Gt, config
 from dexprior.data import catalog
 from dexprior.data.demonstrating import TaskDemonstrationConfig
 from dexprior.data.demonstrations import DemonstrationConfig
@@ -59,7 +62,15 @@ class Config:
     recording: str | None = None
     """For import: motion capture of one rigid body, as CSV."""
     layout: str | None = None
-    """The YAML that says what the recording holds; see docs/tutorials/your-own-collisions.md."""
+    """The YAML that says what the recording holds: docs/tutorials/your-own-collisions.md; of traces: docs/traces.md."""
+    traces: str | None = None
+    """For import, export and inspect: a recording of a robot, or traces as MCAP files; see docs/traces.md."""
+    format: str | None = None
+    """For traces: the format that is imported or exported."""
+    episode: str | None = None
+    """For import of traces: the one that is taken; where there are several and none is named, out is a folder."""
+    fps: Annotated[float, Gt(0)] | None = None
+    """For export of traces: rows a second, in formats that have one rate."""
     seed: Annotated[int, Ge(0)] = 0
     """Of the demonstrations."""
     demonstrations: DemonstrationConfig = DemonstrationConfig()
@@ -130,13 +141,16 @@ def _generate(config: Config) -> int:
 
 
 def _import(config: Config) -> int:
+    if config.traces is not None:
+        return _import_traces(config)
     if config.recording is not None or config.layout is not None:
         return _import_impacts(config)
     if config.videos is not None:
         return _import_videos(config)
     if config.kind is None or config.source is None:
         raise BadInput(
-            "data import: give kind=FORMAT source=FOLDER, or videos=FOLDER, or recording=FILE.csv layout=FILE.yaml; "
+            "data import: give kind=FORMAT source=FOLDER, or videos=FOLDER, or recording=FILE.csv layout=FILE.yaml, or "
+            "traces=PATH format=NAME out=FILE.mcap; "
             f"formats: {', '.join(sorted(IMPORTERS))}"
         )
     from dexprior.data.importers import import_dataset
@@ -188,7 +202,50 @@ def _source(config: Config, word: str) -> Path:
     return Path(config.source)
 
 
+def _import_traces(config: Config) -> int:
+    from dexprior.data.traces import import_trace, read_channel_layout, trace_format, write_trace
+
+    assert config.traces is not None
+    source, out, chosen = Path(config.traces), Path(config.out), trace_format(_format(config, "import"))
+    layout = read_channel_layout(config.layout) if config.layout is not None else {}
+    names = chosen.episodes(source) if config.episode is None else [config.episode]
+    if len(names) > 1 and out.suffix == ".mcap":
+        raise BadInput(f"{source} holds {len(names)} episodes: give episode={names[0]}, or a folder as out")
+    if out.suffix != ".mcap" and config.episode is not None:
+        raise BadInput(f"data import traces={source} episode={config.episode}: give out=FILE.mcap, not {out}")
+    for name in names:
+        path = out if out.suffix == ".mcap" else out / f"{name.replace('/', '-')}.mcap"
+        trace = import_trace(source, chosen.name, episode=name, layout=layout)
+        write_trace(trace, path)
+        print(f"{path}: " + ", ".join(f"{len(c.t)} samples of {n} [{c.unit}]" for n, c in trace.channels.items()))
+        for note in trace.info.get("notes", ()):
+            print(f"note: {note}")
+    return 0
+
+
+def _export_traces(config: Config) -> int:
+    from dexprior.data.traces import export_traces, read_trace, trace_paths
+
+    assert config.traces is not None
+    format, paths = _format(config, "export"), trace_paths(config.traces)
+    lost = export_traces([read_trace(path) for path in paths], format, config.out, fps=config.fps)
+    print(f"{config.out}: {len(paths)} trace(s) as {format}")
+    for sentence in lost:
+        print(f"note: {sentence}")
+    return 0
+
+
+def _format(config: Config, word: str) -> str:
+    from dexprior.data.traces import FORMATS
+
+    if config.format is None:
+        raise BadInput(f"data {word} traces={config.traces}: give format=NAME; formats: {', '.join(FORMATS)}")
+    return config.format
+
+
 def _export(config: Config) -> int:
+    if config.traces is not None:
+        return _export_traces(config)
     from dexprior.data.lerobot import export_lerobot
 
     show(asdict(export_lerobot(_source(config, "export"), Path(config.out), config.export)))
@@ -196,9 +253,20 @@ def _export(config: Config) -> int:
 
 
 def _inspect(config: Config) -> int:
+    if config.traces is not None:
+        return _inspect_traces(config)
     from dexprior.data.inspect import inspect
 
     show(asdict(inspect(_source(config, "inspect"), config.out, seed=config.seed)))
+    return 0
+
+
+def _inspect_traces(config: Config) -> int:
+    from dexprior.data.traces import read_trace, summarize, trace_paths
+
+    assert config.traces is not None
+    for path in trace_paths(config.traces):
+        print(f"{path}\n{summarize(read_trace(path, check=False))}")
     return 0
 
 
