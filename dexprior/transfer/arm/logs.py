@@ -1,12 +1,14 @@
 """Logs of a position-controlled arm: what was commanded and what was measured, each with its own clock.
 
-Two forms are read.
+Three forms are read.
 
 - A folder a motion, as the SO-101 recordings of isaac-sim2real/sage (Apache-2.0) have it: `joint_list.txt` (a name a
   line), `control.csv` and `state_motor.csv` with the columns `timestamp` [microseconds] and `positions`, a JSON list
   [rad] in the order of the joints; optionally `event.csv` with `timestamp` and `event`.
 - A file a motion, `NAME.csv`: `t` [s], and `JOINT_command` and `JOINT_measured` [rad] for every joint; optionally
   `t_measured` [s], where the measurements have a clock of their own.
+- A trace a motion, `NAME.mcap` (docs/traces.md), with one commanded and one measured channel in rad, called `command`
+  and `measured` where there are several; `info["joints"]`, or `info["names"]` of the command, names their numbers.
 
 Any CSV may be gzipped. A log that was cut off (a gzip stream without its end, half a last record) is read as far as
 it is whole, and says so in `ArmLog.notes`; anything else that is wrong is refused by name.
@@ -25,8 +27,9 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.errors import BadInput
-from dexprior.types import Channel, Trace
+from dexprior.data.traces import events_of, read_trace
+from dexprior.errors import ArtifactError, BadInput
+from dexprior.types import Channel, ChannelKind, Trace
 
 __all__ = ["ArmLog", "is_arm_log", "read_arm_log", "read_arm_logs", "read_table"]
 
@@ -37,6 +40,7 @@ _FASTEST = 0.01  # [s] of the even grid: lags are found far below one step, and 
 _DRIFT = 0.02  # relative change of the clock's median step from the first to the last tenth of a log: noted...
 _DRIFT_WORST = 0.1  # ...and refused
 _APART = 0.1  # [s] by which two clocks of one log may have parted, or the two files may begin and end apart
+_SHARED = 1e-3  # [s] within which two channels' clocks have one offset to the host's: they are one clock
 _ANGLE = 4 * np.pi  # [rad] beyond it an angle is no joint's: degrees, or encoder ticks
 _SPEED = 40.0  # [rad/s] 99th percentile; faster than any geared joint: degrees, or encoder ticks
 _SETTLE = 5  # records of a cut log's end that may be broken
@@ -98,8 +102,50 @@ class ArmLog:
         return Trace(
             channels={"command": sent, "measured": seen},
             panel_hash=self.name,
-            info={"joints": list(self.joints), "events": [list(e) for e in self.events], "notes": list(self.notes)},
+            info={
+                "joints": list(self.joints),
+                "events": [[t, t, event] for t, event in self.events],
+                "notes": list(self.notes),
+            },
         )
+
+    @classmethod
+    def from_trace(cls, trace: Trace, name: str) -> ArmLog:
+        """Inverse of `trace`: the joint command and the joint measurement of any trace.
+
+        Times are the source's where both channels have one clock, else the host's, which they share.
+
+        Raises:
+            BadInput: no such channel, several of which none is called `command` or `measured`, another unit than rad,
+                or names that do not suit the numbers.
+        """
+        sent_name, sent = _joint_channel(trace, name, "command", "commanded")
+        _, seen = _joint_channel(trace, name, "measured", "measured")
+        if sent.value.shape[1] != seen.value.shape[1]:
+            raise BadInput(
+                f"{name}: the command has {sent.value.shape[1]} joints, the measurement {seen.value.shape[1]}"
+            )
+        given = trace.info.get("joints") or trace.info.get("names", {}).get(sent_name)
+        joints = tuple(str(joint) for joint in given or (f"joint{k}" for k in range(sent.value.shape[1])))
+        if len(joints) != sent.value.shape[1] or len(set(joints)) != len(joints):
+            raise BadInput(
+                f"{name}: {len(joints)} joint names for {sent.value.shape[1]} joints, or one twice: {', '.join(joints)}"
+            )
+        for channel, label in ((sent, "command"), (seen, "measured")):
+            if len(channel.t) < _FEWEST:
+                raise BadInput(f"{name}: {len(channel.t)} samples of {label}; at least {_FEWEST} are needed")
+        notes = [str(note) for note in trace.info.get("notes", ())]
+        offsets = [float(np.median(channel.t_host - channel.t)) for channel in (sent, seen)]
+        shared = abs(offsets[0] - offsets[1]) <= _SHARED
+        if not shared:
+            notes.append("command and measurement have clocks of their own: the host's is used")
+        clocks = [channel.t if shared else channel.t_host for channel in (sent, seen)]
+        zero = min(float(clock[0]) for clock in clocks)
+        return cls(
+            name=name, joints=joints, t_command=clocks[0] - zero, command=sent.value, t_measured=clocks[1] - zero,
+            measured=seen.value, notes=tuple(notes),
+            events=tuple(((e.t if shared else e.t_host) - zero, e.name) for e in events_of(trace.info)),
+        )  # fmt: skip
 
     def _ends(self) -> tuple[float, float]:
         return (
@@ -121,7 +167,7 @@ def read_arm_logs(folder: str | Path) -> tuple[list[ArmLog], dict[str, str]]:
     if not paths:
         raise BadInput(
             f"{folder} holds no log: neither folders with control.csv and state_motor.csv, nor files NAME.csv (also "
-            ".gz)"
+            ".gz), nor traces NAME.mcap"
         )
     logs, refused = [], {}
     for path in paths:
@@ -135,7 +181,7 @@ def read_arm_logs(folder: str | Path) -> tuple[list[ArmLog], dict[str, str]]:
 
 
 def read_arm_log(path: str | Path) -> ArmLog:
-    """One motion: a folder, or a CSV file.
+    """One motion: a folder, a CSV file, or a trace.
 
     Raises:
         BadInput: a file, column or joint that is missing, values that are not finite or not radians, a clock that
@@ -144,7 +190,8 @@ def read_arm_log(path: str | Path) -> ArmLog:
     path = Path(path)
     if not path.exists():
         raise BadInput(f"no log at {path}")
-    log = _read_folder(path) if path.is_dir() else _read_file(path)
+    read = _read_folder if path.is_dir() else _read_mcap if path.suffix == ".mcap" else _read_file
+    log = read(path)
     for label, t, value in (("command", log.t_command, log.command), ("measured", log.t_measured, log.measured)):
         _check_clock(path, label, t)
         _check_values(path, label, t, value, log.joints)
@@ -170,11 +217,11 @@ def is_arm_log(path: Path) -> bool:
     """Whether a path looks like one: a folder with one of its two files, or a CSV."""
     if path.is_dir():
         return any((path / f"{name}.csv{end}").exists() for name in ("control", "state_motor") for end in ("", ".gz"))
-    return path.name.endswith((".csv", ".csv.gz"))
+    return path.name.endswith((".csv", ".csv.gz", ".mcap"))
 
 
 def _stem(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".csv")
+    return path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".mcap")
 
 
 def _read_folder(folder: Path) -> ArmLog:
@@ -206,6 +253,29 @@ def _read_folder(folder: Path) -> ArmLog:
         t_measured=(times["state_motor"] - zero) * 1e-6, measured=values["state_motor"],
         events=_events(folder, zero), notes=tuple(notes),
     )  # fmt: skip
+
+
+def _read_mcap(path: Path) -> ArmLog:
+    try:
+        return ArmLog.from_trace(read_trace(path, check=False), _stem(path))  # clocks are looked at as for every log
+    except ArtifactError as error:
+        raise BadInput(str(error)) from None
+
+
+def _joint_channel(trace: Trace, where: str, name: str, kind: ChannelKind) -> tuple[str, Channel]:
+    found = {n: c for n, c in trace.channels.items() if c.kind == kind}
+    angles = {n: c for n, c in found.items() if c.unit == "rad"}
+    if name in found:
+        angles = {name: found[name]}
+    if len(angles) != 1:
+        has = ", ".join(f"{n} ({c.kind}, {c.unit})" for n, c in trace.channels.items())
+        raise BadInput(
+            f"{where}: {len(angles)} {kind} channels in rad, one is needed, or one called {name!r}; it has {has}"
+        )
+    chosen, channel = next(iter(angles.items()))
+    if channel.unit != "rad":
+        raise BadInput(f"{where}: channel {chosen!r} is in {channel.unit!r}; joints are read in rad")
+    return chosen, channel
 
 
 def _parse(
