@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +14,12 @@ from jaxtyping import Bool, Float
 from dexprior.artifacts import make_header, write_json
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.families import ParameterFamily
-from dexprior.stats import Rate, bootstrap_mean, compare_pairs
+from dexprior.stats import Rate, bootstrap_mean, compare_pairs, compare_rates
 from dexprior.transfer.divergence import Divergence
 
 __all__ = ["Ledger", "WorldResult", "read_ledger"]
 
-SCHEMA = "dexprior.ledger/1"
+SCHEMA = "dexprior.ledger/2"
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,20 @@ class Ledger:
     divergences: tuple[tuple[Divergence, ...], ...]
     """For each compared instance, channels in the order in which they part."""
     notes: tuple[str, ...] = ()
+    paired: bool = True
+    """Whether instance i is the same in both worlds."""
+    timing_gap: Float[np.ndarray, " n"] | None = None
+    """Seconds by which the real world was later, where both succeeded; None where it was not measured."""
+    distance: Mapping[str, float] | None = None
+    """d(tau_real, tau_sim) by channel: root mean square over time, in the simulator's own standard deviations."""
+    signatures: tuple[str, ...] = ()
+    """What the failures have in common."""
+    actions: tuple[str, ...] = ()
+    """What was done since the last round."""
+    diagnosis: Mapping[str, float] | None = None
+    """Probability of each gap and of `unknown`."""
+    cases: tuple[str, ...] = ()
+    """Instances to replay: those that the simulator solves and the real world does not."""
 
     def __post_init__(self) -> None:
         if self.sim.name == self.real.name:
@@ -69,22 +83,33 @@ class Ledger:
     def to_json(self) -> dict[str, Any]:
         """Plain data: everything with its counts and intervals."""
         names = (self.sim.name, self.real.name)
-        success = compare_pairs(self.sim.success, self.real.success, names=names, panel=self.sim.panel_hash)
-        n = len(self.sim.success)
-        both = self.sim.held & self.real.held
+        rates = {w.name: Rate(int(w.success.sum()), len(w.success)) for w in (self.sim, self.real)}
+        if self.paired:
+            success = compare_pairs(self.sim.success, self.real.success, names=names, panel=self.sim.panel_hash)
+            both = self.sim.held & self.real.held
+            slip_gap = _mean((self.real.slip_rate - self.sim.slip_rate)[both])
+        else:
+            success = compare_rates(*rates.values(), names=names, panel=self.sim.panel_hash)
+            slip_gap = _difference(self.real.slip_rate[self.real.held], self.sim.slip_rate[self.sim.held])
         return {
             "header": asdict(make_header(SCHEMA, producer="transfer")),
             "round": self.round,
             "policy": self.policy,
             "panel": self.sim.panel_hash,
             "assumed": self.assumed.to_json(),
-            "success": {w.name: Rate(int(w.success.sum()), n).as_dict() for w in (self.sim, self.real)},
-            "held": {w.name: Rate(int(w.held.sum()), n).as_dict() for w in (self.sim, self.real)},
+            "success": {name: rate.as_dict() for name, rate in rates.items()},
+            "held": {w.name: Rate(int(w.held.sum()), len(w.held)).as_dict() for w in (self.sim, self.real)},
             "slip_rate": {w.name: _mean(w.slip_rate[w.held]) for w in (self.sim, self.real)},
             "success_gap": {"value": success.difference} | success.as_dict(),
-            "slip_gap": _mean((self.real.slip_rate - self.sim.slip_rate)[both]),
+            "slip_gap": slip_gap,
+            "timing_gap": _mean(np.zeros(0) if self.timing_gap is None else self.timing_gap),
+            "distance": None if self.distance is None else dict(self.distance),
             "first_divergence": [[asdict(d) for d in row] for row in self.divergences],
             "earliest": _earliest(self.divergences),
+            "diagnosis": None if self.diagnosis is None else dict(self.diagnosis),
+            "signatures": list(self.signatures),
+            "actions": list(self.actions),
+            "cases": list(self.cases),
             "notes": list(self.notes),
         }
 
@@ -118,6 +143,17 @@ def _mean(values: Float[np.ndarray, " n"]) -> dict[str, Any]:
         return {"value": None, "interval": None, "n": 0}
     mean, low, high = bootstrap_mean(values)
     return {"value": mean, "interval": [low, high], "n": len(values)}
+
+
+def _difference(first: Float[np.ndarray, " n"], second: Float[np.ndarray, " m"]) -> dict[str, Any]:
+    """Difference of two means of unpaired values, with Welch's interval."""
+    if min(len(first), len(second)) < 2:
+        return {"value": None, "interval": None, "n": 0}
+    from scipy.stats import ttest_ind
+
+    low, high = ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
+    return {"value": float(first.mean() - second.mean()), "interval": [float(low), float(high)],
+            "n": min(len(first), len(second))}  # fmt: skip
 
 
 def _earliest(rows: Sequence[Sequence[Divergence]]) -> dict[str, Any]:
