@@ -9,10 +9,12 @@ from dexprior.families.actuation import (
     servos,
 )
 from dexprior.families.attribution import switches_by_gap
+from dexprior.families.densities import Copula, Density, Flow, Independent, Particles, fit_density
 from dexprior.families.events import DROPOUTS, Event, EventFamily, EventPrior, Events, gap_of_event
-from dexprior.families.family import Parameter, ParameterFamily, fixed_outside
+from dexprior.families.family import ParameterFamily, fixed_outside
 from dexprior.families.gaps import GAPS, Gap, gap_of
 from dexprior.families.injectors import INJECTORS, Injectors
+from dexprior.families.parameter import Parameter, Transform
 from dexprior.families.phenomena import (
     PHENOMENA,
     Anisotropy,
@@ -29,6 +31,7 @@ __all__ = [
     # families
     "Parameter",
     "ParameterFamily",
+    "Transform",
     "fixed_outside",
     "ACTUATOR_DELAY",
     "BACKLASH",
@@ -36,6 +39,13 @@ __all__ = [
     "SERVO_STIFFNESS",
     "actuation",
     "servos",
+    # densities
+    "Copula",
+    "Density",
+    "Flow",
+    "Independent",
+    "Particles",
+    "fit_density",
     # events
     "DROPOUTS",
     "Event",

@@ -8,7 +8,7 @@ Every task takes them, because the command path applies them and no scene does:
 from __future__ import annotations
 
 from dexprior.errors import BadInput
-from dexprior.families.family import Parameter
+from dexprior.families.parameter import Parameter
 
 __all__ = ["ACTUATOR_DELAY", "BACKLASH", "SERVO_DAMPING", "SERVO_STIFFNESS", "actuation", "servos"]
 

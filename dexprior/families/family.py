@@ -1,110 +1,45 @@
 """Parameter families p(Phi): named distributions over what a simulator assumes, instead of single best guesses.
 
-A family samples, gives densities, and applies its values to a MuJoCo model or spec. It is plain JSON on disk.
+A family samples, gives densities, is conditioned on traces, and applies its values to a MuJoCo model or spec. It is
+plain JSON on disk.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import json
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, TypeVar
 
 import numpy as np
 from jaxtyping import Float
 
 from dexprior.errors import BadInput, UnknownName
+from dexprior.families.densities import INDEPENDENT, Density, density_from_json
+from dexprior.families.parameter import Parameter
 
-__all__ = ["Parameter", "ParameterFamily", "fixed_outside"]
+__all__ = ["ParameterFamily", "fixed_outside"]
 
-Distribution = Literal["uniform", "log_uniform", "normal"]
-_ELEMENTS = ("geom", "body", "joint", "actuator", "pair", "option", "world")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parameter:
-    """One uncertain number.
-
-    `target` says where it goes: `ELEMENT/GLOB/FIELD[/INDEX]`, e.g. `geom/nut*/friction/0` or `body/nut/mass`;
-    `option/-/impratio` for global options; `world/-/NAME` for a value that the world itself applies (delays, noise).
-    """
-
-    name: str
-    unit: str
-    low: float
-    high: float
-    distribution: Distribution = "uniform"
-    mean: float | None = None
-    std: float | None = None
-    target: str
-    operation: Literal["set", "scale"] = "set"
-    provenance: Literal["measured", "fitted", "assumed"] = "assumed"
-    identifiable: bool | None = None
-    """None until an identification has been tried."""
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low <= self.high):
-            raise BadInput(f"parameter {self.name!r}: support [{self.low}, {self.high}] is empty or not finite")
-        if self.distribution == "log_uniform" and self.low <= 0:
-            raise BadInput(f"parameter {self.name!r}: log_uniform needs a positive support, got low = {self.low}")
-        if self.distribution == "normal" and (self.mean is None or not self.std or self.std <= 0):
-            raise BadInput(f"parameter {self.name!r}: normal needs a mean and a positive std")
-        if self.distribution not in ("uniform", "log_uniform", "normal"):
-            raise UnknownName("distribution", self.distribution, ("uniform", "log_uniform", "normal"))
-        if self.target.split("/")[0] not in _ELEMENTS or self.target.count("/") not in (2, 3):
-            raise BadInput(
-                f"parameter {self.name!r}: target {self.target!r} is not ELEMENT/GLOB/FIELD[/INDEX] with ELEMENT "
-                f"one of {', '.join(_ELEMENTS)}"
-            )
-
-    def ppf(self, u: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Quantiles: turns uniform numbers into draws."""
-        if self.low == self.high:
-            return np.full_like(u, self.low)
-        if self.distribution == "log_uniform":
-            return np.exp(np.log(self.low) + u * (np.log(self.high) - np.log(self.low)))
-        if self.distribution == "normal":
-            return self._truncated().ppf(u)
-        return self.low + u * (self.high - self.low)
-
-    def log_prob(self, x: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Log density; -inf outside the support, 0 at a fixed value."""
-        x = np.asarray(x, dtype=np.float64)
-        inside = (x >= self.low) & (x <= self.high)
-        if self.low == self.high:
-            return np.where(inside, 0.0, -np.inf)
-        if self.distribution == "log_uniform":
-            with np.errstate(divide="ignore", invalid="ignore"):
-                density = -np.log(x) - np.log(np.log(self.high) - np.log(self.low))
-        elif self.distribution == "normal":
-            density = self._truncated().logpdf(x)
-        else:
-            density = np.full_like(x, -np.log(self.high - self.low))
-        return np.where(inside, density, -np.inf)
-
-    def _truncated(self) -> Any:
-        from scipy.stats import truncnorm
-
-        assert self.mean is not None  # checked at construction
-        assert self.std is not None
-        a, b = (self.low - self.mean) / self.std, (self.high - self.mean) / self.std
-        return truncnorm(a, b, loc=self.mean, scale=self.std)
+Traces = TypeVar("Traces")
+Conditioned = TypeVar("Conditioned")
 
 
 @dataclass(frozen=True)
 class ParameterFamily:
-    """p(Phi) with independent parameters."""
+    """p(Phi): marginals, and how some of the parameters hang together."""
 
     name: str
     parameters: tuple[Parameter, ...]
+    density: Density = INDEPENDENT
+    """Joint density of the parameters that it names; the others are independent, with their own marginals."""
 
     def __post_init__(self) -> None:
         names = [p.name for p in self.parameters]
         if len(set(names)) != len(names):
             raise BadInput(f"family {self.name!r} names a parameter twice: {', '.join(names)}")
+        self.density.check(self._joint)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -112,14 +47,28 @@ class ParameterFamily:
         return tuple(p.name for p in self.parameters)
 
     def sample(self, rng: np.random.Generator, n: int) -> Float[np.ndarray, "n parameter"]:
-        """Independent draws, in the order of `names`."""
+        """n draws that do not hang together, in the order of `names`."""
         u = rng.random((n, len(self.parameters)))
-        return np.stack([p.ppf(u[:, k]) for k, p in enumerate(self.parameters)], axis=1)
+        values = np.stack([p.ppf(u[:, k]) for k, p in enumerate(self.parameters)], axis=1)
+        if self.density.names:
+            values[:, self._columns] = self.density.sample(self._joint, rng, n)
+        return values
 
     def log_prob(self, values: Float[np.ndarray, "n parameter"]) -> Float[np.ndarray, " n"]:
         """Log density of each row; -inf outside the support."""
         values = self._check(values)
-        return np.sum([p.log_prob(values[:, k]) for k, p in enumerate(self.parameters)], axis=0)
+        alone = np.array([p.log_prob(values[:, k]) for k, p in enumerate(self.parameters)]).reshape(-1, len(values))
+        if not self.density.names:
+            return np.sum(alone, axis=0)
+        inside = np.isfinite(alone[self._columns]).all(axis=0)
+        found = np.full(len(values), -np.inf)
+        found[inside] = np.delete(alone, self._columns, axis=0).sum(axis=0)[inside]
+        found[inside] += self.density.log_prob(self._joint, values[np.ix_(inside, self._columns)])
+        return found
+
+    def condition(self, traces: Traces, by: Callable[[ParameterFamily, Traces], Conditioned]) -> Conditioned:
+        """What traces make of this family by a method, e.g. one of `dexprior.transfer.conditioning`."""
+        return by(self, traces)
 
     def as_dict(self, row: Float[np.ndarray, " parameter"]) -> dict[str, float]:
         """One row by name."""
@@ -154,21 +103,24 @@ class ParameterFamily:
         Raises:
             BadInput: a parameter that it has already.
         """
-        return ParameterFamily(name or f"{self.name}+{len(parameters)}", (*self.parameters, *parameters))
+        return replace(self, name=name or f"{self.name}+{len(parameters)}", parameters=(*self.parameters, *parameters))
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
-        return {"name": self.name, "parameters": [asdict(p) for p in self.parameters]}
+        plain: dict[str, Any] = {"name": self.name, "parameters": [p.to_json() for p in self.parameters]}
+        return plain | ({"density": self.density.to_json()} if self.density.names else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ParameterFamily:
         """Inverse of `to_json`.
 
         Raises:
-            BadInput: a missing or unknown key.
+            BadInput: a missing or unknown key, or a density that does not fit the parameters.
+            UnknownName: no such density.
         """
         try:
-            return cls(name=data["name"], parameters=tuple(Parameter(**p) for p in data["parameters"]))
+            density = density_from_json(data["density"]) if "density" in data else INDEPENDENT
+            return cls(data["name"], tuple(Parameter(**p) for p in data["parameters"]), density)
         except (KeyError, TypeError) as error:
             raise BadInput(f"not a parameter family: {error}") from None
 
@@ -179,6 +131,18 @@ class ParameterFamily:
             return cls.from_json(json.loads(Path(path).read_text()))
         except (OSError, json.JSONDecodeError) as error:
             raise BadInput(f"cannot read a parameter family from {path}: {error}") from None
+
+    @property
+    def _columns(self) -> list[int]:
+        """Of the parameters that the joint density names."""
+        return [self.names.index(name) for name in self.density.names]
+
+    @property
+    def _joint(self) -> tuple[Parameter, ...]:
+        unknown = [name for name in self.density.names if name not in self.names]
+        if unknown:
+            raise UnknownName(f"parameter of {self.name!r} in its density", unknown[0], self.names)
+        return tuple(self.parameters[k] for k in self._columns)
 
     def _check(self, values: np.ndarray) -> np.ndarray:
         values = np.asarray(values, dtype=np.float64)

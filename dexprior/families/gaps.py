@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from dexprior.errors import BadInput
-from dexprior.families.family import Parameter
+from dexprior.families.parameter import Parameter
 
 __all__ = ["GAPS", "Gap", "gap_of"]
 

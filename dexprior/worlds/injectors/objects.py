@@ -109,7 +109,7 @@ class Ripeness(Injector):
             factor = 1.0 - self.strength * self._FALLS.get(p.name, 0.0)
             return replace(p, low=p.low * factor, high=p.high * factor) if factor < 1 else p
 
-        return ParameterFamily(family.name, tuple(map(riper, family.parameters)))
+        return replace(family, parameters=tuple(map(riper, family.parameters)))
 
 
 def _objects(stage: Stage, name: str) -> list[Any]:
