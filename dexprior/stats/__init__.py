@@ -1,6 +1,7 @@
 """Intervals and tests: every comparison that dexprior prints goes through here."""
 
 from dexprior.stats.boschloo import boschloo
+from dexprior.stats.calibration import Calibration, calibrate, posterior_ranks
 from dexprior.stats.comparison import Comparison, Family, compare_pairs, compare_rates
 from dexprior.stats.correction import benjamini_hochberg, holm
 from dexprior.stats.intervals import Rate, bootstrap_mean, clopper_pearson, newcombe, newcombe_paired, tango
@@ -17,6 +18,7 @@ from dexprior.stats.sequential import (
 from dexprior.stats.tests import PairedRates, fisher, mcnemar_exact, paired_permutation
 
 __all__ = [
+    "Calibration",
     "Comparison",
     "Evidence",
     "Family",
@@ -25,6 +27,7 @@ __all__ = [
     "benjamini_hochberg",
     "bootstrap_mean",
     "boschloo",
+    "calibrate",
     "clopper_pearson",
     "compare_pairs",
     "compare_rates",
@@ -38,6 +41,7 @@ __all__ = [
     "newcombe_paired",
     "paired_permutation",
     "pairs_differ",
+    "posterior_ranks",
     "power_boschloo",
     "power_mcnemar",
     "probability_better",
