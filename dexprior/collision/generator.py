@@ -16,8 +16,9 @@ from jaxtyping import Float
 from dexprior.collision.parameters import ContactRanges
 from dexprior.config import Ge, Gt, Le, config
 from dexprior.data.impacts import ELLIPSE_MASS, ellipse_contact, kinetic_energy
-from dexprior.data.simulated_impacts import simulate_impacts
+from dexprior.data.simulated_impacts import CONTACT_PARAMETERS, simulate_impacts
 from dexprior.errors import BadInput
+from dexprior.families import ParameterFamily
 from dexprior.types.check import Checker
 from dexprior.types.collision import ContactGeometry
 
@@ -83,21 +84,37 @@ class CollisionPairs:
         return {name: getattr(self, name) for name in ("approach", "delassus", "phi", "impulse")}
 
 
-def generate_pairs(config: GeneratorConfig, ranges: ContactRanges, *, seed: int, threads: int = 1) -> CollisionPairs:
-    """Simulate random impacts until `config.pairs` are accepted; a function of (config, ranges, seed) alone.
+def generate_pairs(
+    config: GeneratorConfig,
+    ranges: ContactRanges,
+    *,
+    seed: int,
+    threads: int = 1,
+    family: ParameterFamily | None = None,
+) -> CollisionPairs:
+    """Simulate random impacts until `config.pairs` are accepted; a function of its arguments but `threads`.
 
     An impact that gains kinetic energy (MuJoCo's soft contacts do that now and then) or turns into a push is rejected
     and counted.
 
+    Args:
+        config: what is sampled.
+        ranges: of the contact parameters.
+        seed: of everything that is drawn.
+        threads: of MuJoCo's pool.
+        family: takes the place of the ranges for the contact parameters that it names, with its joint density.
+
     Raises:
-        BadInput: nearly everything is rejected.
+        BadInput: nearly everything is rejected; a family without a contact parameter, or beyond the ranges.
     """
+    if family is not None:
+        ranges.check_covers(family)
     kept: list[dict[str, np.ndarray]] = []
     counts = {"simulated": 0, "gained_energy": 0, "cut_off": 0}
     missing = config.pairs
     for attempt in range(_MAX_ROUNDS):
         spare = missing // 16 + 8
-        found = _simulate_round(config, ranges, seed=[seed, attempt], n=missing + spare, threads=threads)
+        found = _simulate_round(config, ranges, family, seed=[seed, attempt], n=missing + spare, threads=threads)
         gained, cut_off = found.pop("gained"), found.pop("cut_off")
         good = ~(gained | cut_off)
         kept.append({name: value[good][:missing] for name, value in found.items()})
@@ -125,10 +142,21 @@ def best_impulse(
 
 
 def _simulate_round(
-    config: GeneratorConfig, ranges: ContactRanges, *, seed: list[int], n: int, threads: int
+    config: GeneratorConfig,
+    ranges: ContactRanges,
+    family: ParameterFamily | None,
+    *,
+    seed: list[int],
+    n: int,
+    threads: int,
 ) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     phi = ranges.sample(rng, n)
+    if family is not None:
+        drawn = family.sample(np.random.default_rng([*seed, 7]), n)
+        for k, name in enumerate(CONTACT_PARAMETERS):
+            if name in family.names:
+                phi[:, k] = drawn[:, family.names.index(name)]
     major = rng.uniform(*config.semi_major, n)
     axes = np.stack([major, major * rng.uniform(*config.aspect, n)], axis=1)
     mass = ELLIPSE_MASS  # the outcome in velocities does not depend on it

@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float
 
 from dexprior.config import config
 from dexprior.data.simulated_impacts import CONTACT_PARAMETERS
-from dexprior.errors import ConfigError
+from dexprior.errors import BadInput, ConfigError
+from dexprior.families import ParameterFamily
 
 __all__ = ["PARAMETERS", "ContactRanges"]
 
@@ -54,6 +55,25 @@ class ContactRanges:
         """Log-uniform draws of what the simulator is given."""
         unit = rng.uniform(-1.0, 1.0, (n, _SIMULATED))
         return self.from_unit(np, np.concatenate([unit, np.zeros((n, 1))], axis=1))[:, :_SIMULATED]
+
+    def check_covers(self, family: ParameterFamily) -> None:
+        """Whether a family's contact parameters, by their names here, lie within the ranges.
+
+        Raises:
+            BadInput: it has none of the simulator's, or one that reaches beyond its range.
+        """
+        known = [p for p in family.parameters if p.name in CONTACT_PARAMETERS]
+        if not known:
+            raise BadInput(
+                f"family {family.name!r} has no contact parameter of the simulator: {', '.join(CONTACT_PARAMETERS)}"
+            )
+        for p in known:
+            low, high = getattr(self, p.name)
+            if not low <= p.low <= p.high <= high:
+                raise BadInput(
+                    f"family {family.name!r}: {p.name!r} lies in [{p.low:g}, {p.high:g}], beyond the range "
+                    f"[{low:g}, {high:g}] that the model is made for"
+                )
 
     def to_unit(self, xp: Any, phi: Any) -> Any:
         """Scale on which the range is [-1, 1], logarithmic but for the exponent; `xp` is `numpy` or `torch`.
