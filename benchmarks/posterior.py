@@ -29,8 +29,8 @@ from dexprior.worlds.rollouts import ModelRollouts
 SEED = 0
 DRAWS = 99  # of a posterior that a truth is ranked among
 REPEATS = 3
-SETTINGS = ConditioningConfig(sampler=SamplerConfig(particles=256, kept=0.3, unmoved=0.05, moves=20), evaluations=160)
-"""Half the default population and fewer moves: hundreds of posteriors are drawn."""
+SETTINGS = ConditioningConfig(sampler=SamplerConfig(particles=128, unmoved=0.05, moves=20), evaluations=160)
+"""A quarter of the default population and fewer moves: hundreds of posteriors are drawn."""
 
 SLOPES = np.array([[1.0, 0.5, 0.5, 0.0], [0.3, -1.0, -1.0, 0.0], [0.2, 0.3, 0.3, 0.0], [1.0, 1.0, 1.0, 0.0]])
 LINEAR_NOISE = 0.2

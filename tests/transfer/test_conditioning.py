@@ -76,11 +76,14 @@ def test_a_linear_simulators_posterior_is_the_closed_form():
     assert not found.does_not_cover
 
 
-def test_a_joint_prior_is_respected(posterior):
+def test_a_joint_prior_is_respected():
     """Conditioning in two steps is conditioning on both; the first step's joint density is the second's prior."""
-    more = seen([0.6, -0.4, 0.3, 0.9], noise=0.1, seed=1)
-    both = Observations(values=np.concatenate([seen([0.6, -0.4, 0.3, 0.9]).values, more.values]), groups=("y",) * 4)
-    again = condition(posterior.joint, more, simulate=linear, settings=QUICK, seed=0)
+    noise = np.full(4, 0.1)
+    first, second = (seen([0.6, -0.4, 0.3, 0.9], seed=k).values for k in (0, 1))
+    step = condition(LINEAR, Observations(values=first, noise=noise), simulate=linear, settings=QUICK, seed=0)
+    more = Observations(values=second, noise=noise)
+    both = Observations(values=np.concatenate([first, second]), noise=noise)
+    again = condition(step.joint, more, simulate=linear, settings=QUICK, seed=0)
     once = condition(LINEAR, both, simulate=linear, settings=QUICK, seed=0)
     for k in (0, 1):
         assert again.values[:, k].mean() == pytest.approx(once.values[:, k].mean(), abs=0.5 * once.values[:, k].std())
@@ -117,6 +120,18 @@ def test_the_sampler_finds_both_modes():
     assert samples.powers[-1] == 1.0
     assert np.abs(np.abs(samples.values[:, 0]) - 2.0).max() < 0.2
     assert 0.3 < (samples.values > 0).mean() < 0.7
+
+
+def test_a_lucky_draw_far_above_the_others_does_not_stand_for_all():
+    """Its copies share the weight, so that no further power seems to cost anything: the others must not be lost."""
+    family = ParameterFamily("f", LINEAR.parameters[:2])
+    lucky = family.sample(np.random.default_rng([0, 31]), 128)[5]  # of the sampler's own first draws
+    samples = sample_posterior(
+        family, lambda v: 150.0 * np.exp(-0.5 * ((v - lucky) ** 2).sum(axis=1) / 0.02**2) - 20.0 * (v**2).sum(axis=1),
+        SamplerConfig(particles=128), seed=0,
+    )  # fmt: skip
+    np.testing.assert_allclose(samples.values.mean(axis=0), lucky, atol=0.001)
+    np.testing.assert_allclose(samples.values.std(axis=0), 0.02 / np.sqrt(150.0), rtol=0.3)
 
 
 # --- flags --------------------------------------------------------------------------------------------------

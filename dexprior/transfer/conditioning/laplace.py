@@ -6,6 +6,7 @@ itself uncertain. Needs the packages of `dexprior[sysid]`.
 
 from __future__ import annotations
 
+import importlib
 from typing import Annotated, Any
 
 import numpy as np
@@ -60,8 +61,7 @@ def laplace(
         BadInput: as `condition`.
     """
     require("colorama", purpose="Laplace's approximation by mujoco.sysid")
-    from mujoco import sysid
-
+    sysid: Any = importlib.import_module("mujoco.sysid")
     if not hasattr(sysid, "optimize"):  # it hides what it lacks
         raise MissingExtra("mujoco.sysid lacks one of its packages. Install them with: pip install 'dexprior[sysid]'")
     settings = settings or LaplaceConfig()

@@ -17,7 +17,9 @@ __all__ = ["SamplerConfig", "Samples", "sample_posterior"]
 
 _STAGES = 200  # more powers than any likelihood needs that a population can follow
 _ACCEPTED = 0.25  # share of proposals that the step of the walk is steered to
-_LEAST_MOVES = 3
+_LEAST_MOVES = 8
+_FINEST = 0.05  # smallest step over the largest
+_RISES = 64  # between none and the rest, at which the effective share is looked at
 
 
 @config
@@ -29,8 +31,8 @@ class SamplerConfig:
     kept: Annotated[float, Gt(0), Lt(1)] = 0.5
     """Effective share of them that a rise of the power leaves."""
     unmoved: Annotated[float, Gt(0), Lt(1)] = 0.02
-    """Moves end once this share at most is expected to stand where it was copied to."""
-    moves: Annotated[int, Ge(3)] = 40
+    """Moves end once this share at most stands where it was copied to."""
+    moves: Annotated[int, Ge(8)] = 40
     """At most, after each rise."""
 
 
@@ -100,9 +102,11 @@ def sample_posterior(
         chosen = _systematic(rng, _weights(likely, power - before))
         z, believed, likely = z[chosen], believed[chosen], likely[chosen]
         root = np.linalg.cholesky(np.atleast_2d(np.cov(z.T)) + 1e-12 * np.eye(d))
-        unmoved, moves = 1.0, 0
-        while moves < settings.moves and (moves < _LEAST_MOVES or unmoved > settings.unmoved):
-            proposed = z + step * rng.standard_normal((n, d)) @ root.T
+        still, moves = np.ones(n, dtype=bool), 0
+        while moves < settings.moves and (moves < _LEAST_MOVES or still.mean() > settings.unmoved):
+            # every other step is full; a copy that sits on a sharp peak leaves by small ones alone
+            reach = step * np.where(rng.random((n, 1)) < 0.5, 1.0, _FINEST ** rng.random((n, 1)))
+            proposed = z + reach * rng.standard_normal((n, d)) @ root.T
             there = values_at(proposed)
             hoped, fits = prior(there), log_likelihood(there)
             with np.errstate(invalid="ignore"):
@@ -111,7 +115,8 @@ def sample_posterior(
             z[taken], believed[taken], likely[taken] = proposed[taken], hoped[taken], fits[taken]
             accepted = float(taken.mean())
             step = float(np.clip(step * np.exp(accepted - _ACCEPTED), 1e-3, 2.38))
-            unmoved, moves = unmoved * (1.0 - accepted), moves + 1
+            still &= ~taken
+            moves += 1
         total += moves
     if power < 1.0:
         raise BadInput(f"family {family.name!r}: the likelihood is still raised to {power:.3g} after {_STAGES} stages")
@@ -124,14 +129,19 @@ def _weights(likely: Float[np.ndarray, " n"], rise: float) -> Float[np.ndarray, 
 
 
 def _next_power(likely: Float[np.ndarray, " n"], power: float, wanted: float) -> float:
-    """The power at which `wanted` particles of equal weight would say as much, by bisection; 1 where more are left."""
+    """The least power at which `wanted` particles of equal weight would say as much, by bisection; 1 if there is none.
+
+    What is left does not fall all the way: where copies of one particle lead, they share the weight at last.
+    """
 
     def left(rise: float) -> float:
         return float(1.0 / (_weights(likely, rise) ** 2).sum())
 
-    if left(1.0 - power) >= wanted:
+    rises = (1.0 - power) * np.logspace(-12.0, 0.0, _RISES)
+    short = [k for k, rise in enumerate(rises) if left(rise) < wanted]
+    if not short:
         return 1.0
-    low, high = np.log(1e-300), np.log(1.0 - power)
+    low, high = np.log(rises[short[0] - 1] if short[0] else 1e-300), np.log(rises[short[0]])
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if left(np.exp(middle)) >= wanted else (low, middle)
