@@ -3,8 +3,8 @@
     python benchmarks/diagnosis.py [null=150] [each=40] [cases=30] [repeats=5]
 
 Probabilities are calibrated on the tasks wipe and peg with magnitudes from the middle of each cause's range. They are
-tested on pick_place with all magnitudes, and on wipe and peg with magnitudes from both ends of the range. Signatures are
-those of middle magnitudes everywhere. Three causes are never modelled.
+tested on pick_place with all magnitudes, and on wipe and peg with magnitudes from both ends of the range. Signatures
+are those of middle magnitudes everywhere. Three causes are never modelled.
 """
 
 from __future__ import annotations

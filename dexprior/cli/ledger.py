@@ -1,6 +1,9 @@
 """The transfer ledger: success and slip in both worlds, gaps, first divergence; and fits to real logs.
 
 dexprior ledger                fill in the ledger of a policy: ledger.json and ledger.html
+dexprior ledger new DIR         a round to fill in by hand: round.yaml and trials.csv
+dexprior ledger add DIR         check it, compare its traces, write ledger.json and ledger.html
+dexprior ledger compare A B     several rounds, in order: is the gap closing? out=DIR
 dexprior ledger fit-servo      friction of a servo from logs: train=DIR test=DIR out=RESULT.json
 dexprior ledger fit-noise LOG  noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
 dexprior ledger report LOGDIR  lag, backlash, noise floor and first departure of an arm's joints: out=DIR
@@ -19,7 +22,7 @@ from dexprior.transfer.arm import ArmReportConfig
 from dexprior.transfer.noise import NoiseFitConfig
 from dexprior.transfer.servo import ServoFitConfig
 
-WORDS = ("fit-servo", "fit-noise LOG", "report LOGDIR")
+WORDS = ("new DIR", "add DIR", "compare DIR DIR ...", "fit-servo", "fit-noise LOG", "report LOGDIR")
 
 
 @config
@@ -50,6 +53,10 @@ class Config:
 
 def run(config: Config, words: list[str]) -> int:
     """Fill in and show."""
+    if words[:1] in (["new"], ["add"]):
+        return _round(config, words)
+    if words[:1] == ["compare"]:
+        return _compare(config, words[1:])
     if words == ["fit-servo"]:
         return _fit_servo(config)
     if words[:1] == ["fit-noise"]:
@@ -61,6 +68,28 @@ def run(config: Config, words: list[str]) -> int:
     from dexprior.pipeline.transfer import stage_ledger
 
     show(stage_ledger(config.evaluation, Path(config.policy), Path(config.out), seed=config.seed))
+    return 0
+
+
+def _round(config: Config, words: list[str]) -> int:
+    from dexprior.transfer.rounds import add_round, write_template
+
+    if len(words) != 2:
+        raise BadInput(f"ledger {words[0]} takes one folder, got {len(words) - 1}: dexprior ledger {words[0]} DIR")
+    if words[0] == "new":
+        settings, trials = write_template(words[1])
+        show({"fill in": [settings, trials], "then": f"dexprior ledger add {words[1]}"})
+        return 0
+    data = add_round(words[1], seed=config.seed)
+    keys = ("success", "success_gap", "slip_gap", "timing_gap", "distance", "diagnosis", "signatures", "cases", "notes")
+    show({"page": Path(words[1]) / "ledger.html"} | {key: data[key] for key in keys})
+    return 0
+
+
+def _compare(config: Config, words: list[str]) -> int:
+    from dexprior.transfer.history import compare_rounds
+
+    show(compare_rounds(words, config.out))
     return 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -113,6 +113,29 @@ class Panel:
         if data.get("hash", panel.hash) != panel.hash:
             raise BadInput(f"panel {panel.name!r}: stored hash {data['hash']} but its instances hash to {panel.hash}")
         return panel
+
+    @classmethod
+    def read(cls, path: str | Path) -> Panel:
+        """Read what `save` wrote.
+
+        Raises:
+            BadInput: no such file, or no panel.
+        """
+        try:
+            data = json.loads(Path(path).read_text())
+        except (OSError, ValueError) as error:
+            raise BadInput(f"cannot read a panel from {path}: {error}") from None
+        if not isinstance(data, dict):
+            raise BadInput(f"{path} holds no panel")
+        return cls.from_json(data)
+
+    def moved_to(self, name: str, family: ParameterFamily, *, seed: int) -> Panel:
+        """The same scenes in worlds of a family: its own, with the parameters as they are, or another's, drawn anew."""
+        if family == self.family:
+            return Panel(name, family, self.instances)
+        values = family.sample(np.random.default_rng([seed, 1]), len(self))
+        rows = zip(self.instances, values)
+        return Panel(name, family, tuple(replace(i, parameters=family.as_dict(v)) for i, v in rows))
 
     def subset(self, ids: list[int]) -> Panel:
         """Some of its instances, in the given order."""

@@ -108,6 +108,8 @@ class EvaluationConfig:
     """Scenes; the same ones in every world and for every policy."""
     seed: Annotated[int, Ge(0)] = 1000
     """Of the panel; training panels are drawn for another purpose, so that no seed gives the same scenes."""
+    cases: str | None = None
+    """A panel to use instead, e.g. the `cases.json` of a ledger: what only the simulator solved."""
     compared: Annotated[int, Ge(1)] = 4
     """Scenes whose traces the ledger compares."""
     backend_scenes: Annotated[int, Ge(1)] = 4
@@ -287,8 +289,11 @@ def run_world(policy: Callable, world: str, config: EvaluationConfig) -> tuple[E
     if world not in ("sim", "other"):
         raise BadInput(f"world {world!r}; choices: sim, other")
     family = TRAINING_FAMILY if world == "sim" else OTHER_FAMILY
-    panel = Panel.sample(world, family, config.instances, seed=config.seed)
-    backend = SimBackend(config.instances, family=family, cone="pyramidal" if world == "sim" else "elliptic")
+    if config.cases is None:
+        panel = Panel.sample(world, family, config.instances, seed=config.seed)
+    else:
+        panel = Panel.read(config.cases).moved_to(world, family, seed=config.seed)
+    backend = SimBackend(len(panel), family=family, cone="pyramidal" if world == "sim" else "elliptic")
     return run_episodes(policy, backend, panel), panel
 
 

@@ -44,12 +44,15 @@ def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: 
             sim=WorldResult("simulator", sim.success, sim.slip_rate, sim.held, panel.hash),
             real=WorldResult("other contact", real.success, real.slip_rate, real.held, other.hash),
             divergences=tuple(_divergences(act, panel, config, i) for i in range(min(config.compared, len(panel)))),
+            cases=tuple(str(i) for i in np.flatnonzero(sim.success & ~real.success)),
             notes=(
                 "The other world is simulated as well, with contact parameters outside the assumed family and an "
                 "elliptic friction cone; no hardware was used.",
             ),
         )
         ledger.save(folder / "ledger.json")
+        if ledger.cases:
+            panel.subset([int(i) for i in ledger.cases]).save(folder / "cases.json")
         data = ledger.to_json()
         page = Page("Transfer ledger", "What the simulator promised, and what the other world gave")
         ledger_section(page, data)

@@ -98,6 +98,8 @@ class Ledger:
             "panel": self.sim.panel_hash,
             "assumed": self.assumed.to_json(),
             "success": {name: rate.as_dict() for name, rate in rates.items()},
+            "outcomes": {w.name: w.success.astype(int).tolist() for w in (self.sim, self.real)},
+            "paired": self.paired,
             "held": {w.name: Rate(int(w.held.sum()), len(w.held)).as_dict() for w in (self.sim, self.real)},
             "slip_rate": {w.name: _mean(w.slip_rate[w.held]) for w in (self.sim, self.real)},
             "success_gap": {"value": success.difference} | success.as_dict(),

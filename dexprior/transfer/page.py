@@ -14,7 +14,7 @@ from dexprior.artifacts import write_atomic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Page", "ledger_section", "rate_text"]
+__all__ = ["Page", "gap_cells", "ledger_section", "rate_text"]
 
 _STYLE = """
 :root{--ink:#1c2530;--muted:#5d6b7a;--line:#dde3ea;--accent:#1f6f8b;--paper:#fff}
@@ -105,11 +105,26 @@ def ledger_section(page: Page, ledger: dict[str, Any]) -> None:
     page.table(
         ["gap", "value", "95 % interval", "n"],
         [
-            ["success gap (sim - real)", *_gap(gap), gap["n"]],
-            ["slip gap (real - sim), held in both", *_gap(slip), slip["n"]],
+            ["success gap (sim - real)", *gap_cells(gap), gap["n"]],
+            ["slip gap (real - sim), held in both", *gap_cells(slip), slip["n"]],
         ],
     )
+    if ledger["timing_gap"]["n"]:
+        page.text(f"Timing gap (real - sim), where both succeed: {_seconds(ledger['timing_gap'])}.")
+    if ledger["diagnosis"]:
+        ranked = sorted(ledger["diagnosis"].items(), key=lambda item: -item[1])
+        page.table(["gap", "probability"], [[gap, f"{p:.0%}"] for gap, p in ranked])
+    for title, what in (("Failures", "signatures"), ("Done since the last round", "actions")):
+        if ledger[what]:
+            page.text(f"{title}: {'; '.join(ledger[what])}.")
+    if ledger["cases"]:
+        page.text(
+            f"To replay: {len(ledger['cases'])} instance(s) that the simulator solves and the real world does not: "
+            f"{', '.join(map(str, ledger['cases'][:20]))}{' ...' if len(ledger['cases']) > 20 else ''}."
+        )
     earliest = ledger["earliest"]
+    if not earliest["compared"]:
+        page.text("First divergence: no traces were compared.")
     page.table(
         ["channel", "parted first in", "median time of parting", "parted in"],
         [
@@ -122,6 +137,11 @@ def ledger_section(page: Page, ledger: dict[str, Any]) -> None:
             for name, t in sorted(earliest["median_t"].items(), key=lambda item: item[1])
         ],
     )
+    if ledger["distance"]:
+        page.table(
+            ["channel", "d(tau_real, tau_sim) [standard deviations of the family]"],
+            [[name, f"{value:.2f}"] for name, value in sorted(ledger["distance"].items(), key=lambda item: -item[1])],
+        )
     page.table(
         ["assumed parameter", "range", "unit", "provenance"],
         [
@@ -133,11 +153,17 @@ def ledger_section(page: Page, ledger: dict[str, Any]) -> None:
         page.text(note)
 
 
-def _gap(value: dict[str, Any]) -> tuple[str, str]:
+def gap_cells(value: dict[str, Any]) -> tuple[str, str]:
+    """A gap and its interval, as text; what was never measured is not testable."""
     if not value["n"]:
         return "not testable", "never held in both worlds"
     low, high = value["interval"]
     return f"{value['value']:+.4f}", f"[{low:+.4f}, {high:+.4f}]"
+
+
+def _seconds(value: dict[str, Any]) -> str:
+    low, high = value["interval"]
+    return f"{value['value']:+.3f} s [{low:+.3f}, {high:+.3f}], n = {value['n']}"
 
 
 def rate_text(rate: dict[str, Any]) -> str:

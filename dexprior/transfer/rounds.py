@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,13 +19,16 @@ import yaml
 
 from dexprior.artifacts import write_atomic
 from dexprior.config import config, validate
+from dexprior.data.traces import read_trace
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
-from dexprior.transfer.diagnosis import Trial
+from dexprior.transfer.diagnosis import Trial, prior_of_failures
 from dexprior.transfer.diagnosis.evidence import PHASES, Phase
+from dexprior.transfer.divergence import DivergenceConfig, DivergenceDetector, distance, groups_needed, signals_of
 from dexprior.transfer.ledger import Ledger, WorldResult
+from dexprior.transfer.page import Page, ledger_section
 
-__all__ = ["COLUMNS", "Round", "RoundConfig", "read_round", "write_template"]
+__all__ = ["COLUMNS", "Round", "RoundConfig", "add_round", "read_round", "write_template"]
 
 COLUMNS: dict[str, str] = {
     "world": "name of the world, as in round.yaml",
@@ -62,6 +65,8 @@ class RoundConfig:
     """Name of the real one."""
     family: str | None = None
     """JSON file of the parameter family that the simulator assumed, relative to this folder."""
+    reference: str | None = None
+    """Folder of simulated traces over the family, one folder an instance; for first divergences."""
     actions: tuple[str, ...] = ()
     """What was done since the last round, a sentence each."""
     notes: tuple[str, ...] = ()
@@ -137,6 +142,50 @@ def read_round(folder: str | Path) -> Round:
     return Round(settings, ledger, trials, traces)
 
 
+def add_round(folder: str | Path, *, divergence: DivergenceConfig | None = None, seed: int = 0) -> dict[str, Any]:
+    """Read a round, compare its traces, explain its failures, and write ledger.json and ledger.html beside it.
+
+    Traces of an instance are compared where there are enough simulated ones of it; where not, the ledger says so.
+
+    Raises:
+        BadInput: what `read_round` and `first_divergence` refuse.
+        ArtifactError: a trace that cannot be read.
+    """
+    folder = Path(folder)
+    found = read_round(folder)
+    rows, distances, notes = [], [], list(found.ledger.notes)
+    for instance, path in found.traces[found.settings.real].items():
+        if found.settings.reference is None:
+            continue
+        simulated = sorted((folder / found.settings.reference / instance).glob("*.mcap"))
+        config = divergence or DivergenceConfig(timing="")
+        real = read_trace(path)
+        channels = [name for name, c in real.channels.items() if c.kind == "measured"]
+        needed = groups_needed(len(channels), config)
+        if len(simulated) < needed:
+            notes.append(
+                f"Instance {instance}: first divergence not testable, {len(simulated)} simulated traces of "
+                f"{needed} that {len(channels)} channels need."
+            )
+            continue
+        reference = signals_of([[read_trace(p)] for p in simulated], channels)
+        measured = signals_of([[real]], channels, like=reference)
+        rows.append(tuple(DivergenceDetector.fit(reference, config).compare(measured, seed=seed)[0]))
+        distances.append(distance(measured, reference))
+        notes += [f"Instance {instance}: {note}." for note in measured.notes]
+    mean = {name: float(np.mean([d[name] for d in distances])) for name in distances[0]} if distances else None
+    ledger = replace(
+        found.ledger, divergences=tuple(rows), distance=mean, notes=tuple(notes),
+        diagnosis=prior_of_failures(found.trials),
+    )  # fmt: skip
+    ledger.save(folder / "ledger.json")
+    data = ledger.to_json()
+    page = Page("Transfer ledger", f"Round {data['round']}: what the simulator promised, and what the robot did")
+    ledger_section(page, data)
+    page.write(folder / "ledger.html")
+    return data
+
+
 def _template() -> str:
     lines = ["# A transfer round: what the simulator promised, what the robot did, and what was done about it.", ""]
     example: dict[str, Any] = {"round": "1", "policy": "", "panel": ""}
@@ -153,6 +202,7 @@ _DOCS = {
     "round": "name of the round", "policy": "what acted", "task": "what it did",
     "panel": "hash or name of the set of task instances", "sim": "name of the simulated world in trials.csv",
     "real": "name of the real one", "family": "JSON of the parameter family that the simulator assumed",
+    "reference": "folder of simulated traces over the family, one folder an instance",
     "actions": "what was done since the last round, a sentence each", "notes": "anything that a reader must know",
 }  # fmt: skip
 

@@ -8,13 +8,14 @@ for found in detector.compare(signals_of([real], channels)): ...
 
 from dexprior.transfer.divergence.detector import Divergence, DivergenceDetector, first_divergence, groups_needed
 from dexprior.transfer.divergence.settings import DivergenceConfig
-from dexprior.transfer.divergence.signals import Signals, signals_of
+from dexprior.transfer.divergence.signals import Signals, distance, signals_of
 
 __all__ = [
     "Divergence",
     "DivergenceConfig",
     "DivergenceDetector",
     "Signals",
+    "distance",
     "first_divergence",
     "groups_needed",
     "signals_of",

@@ -12,7 +12,7 @@ from dexprior.errors import BadInput
 from dexprior.geometry.timing import resample
 from dexprior.types import Channel, Trace
 
-__all__ = ["Signals", "signals_of"]
+__all__ = ["Signals", "distance", "signals_of"]
 
 _FEWEST = 20  # samples
 _GAP = 5.0  # steps: a longer pause is a lost stretch or a clock that jumped
@@ -119,6 +119,24 @@ def signals_of(
         t=t, values=values, units=units, panel_hash=panels[0], shifts=shifts.reshape(shape[:2]), until=until,
         notes=notes,
     )  # fmt: skip
+
+
+def distance(real: Signals, simulated: Signals) -> dict[str, float]:
+    """d(tau_real, tau_sim) by channel: how far the real mean is from the simulated median, in the simulated groups' own
+    standard deviations (over groups and times), root mean square over times and components.
+
+    About 1 is what members of the family are apart; a component that never varies in simulation is left out.
+    """
+    found = {}
+    for name, x in simulated.values.items():
+        means = x.mean(axis=1)
+        centre = np.median(means, axis=0)
+        spread = np.sqrt(((means - centre) ** 2).mean(axis=(0, 1)))
+        last = int(np.searchsorted(simulated.t, real.until.min() + 1e-9))
+        apart = real.values[name].mean(axis=(0, 1))[:last] - centre[:last]
+        varies = spread > 0
+        found[name] = float(np.sqrt(np.mean((apart[:, varies] / spread[varies]) ** 2))) if varies.any() else 0.0
+    return found
 
 
 def _check_alike(name: str, channels: Sequence[Channel], unit: str | None) -> None:
