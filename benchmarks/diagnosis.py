@@ -27,7 +27,6 @@ from dexprior.transfer.diagnosis import (
     inject_strengths,
     injectable,
 )  # fmt: skip
-from dexprior.transfer.diagnosis.posterior import _SEEN
 from dexprior.transfer.replay import Probe, as_the_expert_did, wiping
 from dexprior.worlds.tasks import make_task
 
@@ -48,7 +47,7 @@ def main() -> None:
         )  # fmt: skip
         print(f"{name}: bank after {time.process_time() - start:.0f} CPU s", file=sys.stderr, flush=True)
     learned = [case for name in LEARNED for case in _cases(banks[name], MODELLED, MIDDLE, sizes, seed=1)]
-    seen = [case for case in learned if case["excess"] > _SEEN]
+    seen = [case for case in learned if case["seen"]]
     shares = np.array([[case["unexplained"][name] for name in MODELLED] for case in seen])
     calibration = calibrate(shares, np.array([MODELLED.index(case["truth"]) for case in seen]))
     print(json.dumps({"name": "calibration", "sharpness": calibration.sharpness, "unknown": calibration.unknown}))

@@ -25,7 +25,6 @@ from dexprior.transfer.divergence import Signals
 __all__ = ["CALIBRATED", "Calibration", "Diagnosis", "calibrate", "diagnose"]
 
 _SOFT = 0.01  # share of the energy that no model explains anyway
-_SEEN = 4.0  # excess energy from which there is something to explain
 _POWER, _FALSE = 0.95, 0.05  # probability of seeing something in a replay, with a cause in it and without
 _TRACELESS = ("visual", "human")
 """Gaps that a replayed command cannot show: nothing looks, and nobody takes part."""
@@ -54,13 +53,15 @@ class Diagnosis:
     """Probability of each of the six gaps and of `unknown`, given everything."""
     excess: float
     """Energy of the deviation beyond noise and family, in standard deviations."""
+    threshold: float
+    """What groups of the family reach."""
     unexplained: dict[str, float]
     """Share of that energy which each cause leaves over."""
 
     @property
     def seen(self) -> bool:
         """Whether the traces show anything."""
-        return self.excess > _SEEN
+        return self.excess > self.threshold
 
     def ranked(self) -> list[tuple[str, float]]:
         """Gaps, most probable first."""
@@ -69,7 +70,8 @@ class Diagnosis:
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
         return {
-            "gaps": self.gaps, "causes": self.causes, "excess": self.excess, "seen": self.seen,
+            "gaps": self.gaps, "causes": self.causes, "excess": self.excess, "threshold": self.threshold,
+            "seen": self.seen,
             "unexplained": self.unexplained,
         }  # fmt: skip
 
@@ -108,11 +110,12 @@ def diagnose(
     found = []
     for g in range(real.groups):
         shares = {name: float(min(left[name][g], 1.0)) for name in left}
-        seen = bool(excess[g] > _SEEN)
+        seen = bool(excess[g] > bank.threshold)
         causes = _posterior_of_causes(shares, prior, calibration) if seen else {}
         found.append(
             Diagnosis(
-                causes=causes, gaps=_gaps(causes, prior, seen), excess=float(excess[g]), unexplained=shares
+                causes=causes, gaps=_gaps(causes, prior, seen), excess=float(excess[g]), threshold=bank.threshold,
+                unexplained=shares,
             )
         )  # fmt: skip
     return found

@@ -24,6 +24,8 @@ __all__ = ["SignatureBank", "inject_strengths"]
 
 _WINDOW = 0.04  # [s]
 _FACTORS = 30  # of the family
+_FITTED = 0.7  # share of the groups of the family that give the factors
+_LEAST = 4.0  # excess energy below which nothing is explained
 _NEIGHBOURS = 4  # signatures that are added up
 _FARTHEST = 3.0  # times the longest of them: beyond, a magnitude is not plausible
 _BATCH = 8  # magnitudes of an injector
@@ -42,6 +44,8 @@ class SignatureBank:
     """Leading directions of the family's own deviations, orthonormal."""
     shrink: Float[np.ndarray, " factor"]
     """By what each is multiplied."""
+    threshold: float
+    """Excess energy that groups of the family reach, which were not used for the factors; more is something."""
     signatures: dict[str, Float[np.ndarray, "signature feature"]]
     """Of each cause, whitened."""
 
@@ -84,13 +88,15 @@ class SignatureBank:
             name: np.sqrt(np.maximum(x.var(axis=1, ddof=1).mean(axis=(0, 1)) / repeats, 1e-18))
             for name, x in own.values.items()
         }
-        bank = cls(probe, repeats, centre, noise, np.zeros((0, 1)), np.zeros(0), {})
+        bank = cls(probe, repeats, centre, noise, np.zeros((0, 1)), np.zeros(0), 0.0, {})
         deviation = bank.features(own)
-        _, size, rows = np.linalg.svd(deviation / np.sqrt(null), full_matrices=False)
-        few = min(_FACTORS, null // 4)
+        used = round(_FITTED * null)
+        _, size, rows = np.linalg.svd(deviation[:used] / np.sqrt(used), full_matrices=False)
+        few = min(_FACTORS, used // 4)
         size, rows = size[:few], rows[:few]
         shrink = 1.0 / np.sqrt(1.0 + np.maximum(size**2 - 1.0, 0.0))
-        bank = cls(probe, repeats, centre, noise, rows, shrink, {})
+        bank = cls(probe, repeats, centre, noise, rows, shrink, 0.0, {})
+        threshold = max(_LEAST, float(bank.excess(bank.whiten(deviation[used:])).max()))
         values = family.sample(rng, each)
         plain = bank.features(
             inject_cause(probe, None, values, np.ones(each), repeats=1, seed=seed, noisy=False)
@@ -102,7 +108,7 @@ class SignatureBank:
                 magnitudes = cause.draw(np.random.default_rng([seed, 1]), each, within=within)
                 changed = inject_strengths(probe, cause, values, magnitudes, repeats=1, seed=seed, noisy=False)
                 signatures[name] = bank.whiten(bank.features(changed) - plain)
-        return cls(probe, repeats, centre, noise, rows, shrink, signatures)
+        return cls(probe, repeats, centre, noise, rows, shrink, threshold, signatures)
 
     def features(self, signals: Signals) -> Float[np.ndarray, "group feature"]:
         """Deviations of the groups' means in windows, over their noise."""

@@ -1,0 +1,171 @@
+"""Rounds filled in by hand: the golden gaps, what is refused, and rounds side by side."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from dexprior.artifacts import write_json
+from dexprior.data.traces import write_trace
+from dexprior.errors import ArtifactError, BadInput, ConfigError
+from dexprior.transfer.history import compare_rounds
+from dexprior.transfer.rounds import COLUMNS, add_round, read_round, write_template
+from dexprior.types import Channel, Trace
+
+SETTINGS = "round: '{}'\npolicy: grasp\npanel: kitchen\n"
+
+
+def _write(folder, rows, *, settings=SETTINGS, name="1", columns=tuple(COLUMNS)):
+    folder.mkdir(exist_ok=True)
+    (folder / "round.yaml").write_text(settings.format(name))
+    lines = [",".join(columns)] + [",".join(str(row.get(c, "")) for c in columns) for row in rows]
+    (folder / "trials.csv").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def _rows(sim: int, real: int, n: int = 100, slips=(0.08, 0.19), **changes) -> list[dict]:
+    """The robot fails on the last instances; so does the simulator, on fewer."""
+    return [
+        {"world": world, "instance": f"{i:03d}", "success": int(i < k), "held": 1, "slip_rate": slip,
+         "phase": "" if i < k or world == "simulator" else "contact"} | changes
+        for world, k, slip in (("simulator", sim, slips[0]), ("robot", real, slips[1])) for i in range(n)
+    ]  # fmt: skip
+
+
+def test_golden_gaps(tmp_path):
+    """Slip .08 and .19, success .81 and .62 make gaps of .11 and .19."""
+    data = add_round(_write(tmp_path / "a", _rows(81, 62)))
+    assert data["success_gap"]["value"] == pytest.approx(0.19)
+    assert data["slip_gap"]["value"] == pytest.approx(0.11)
+    assert data["signatures"] == ["phase contact: 38 of 38 failures"]
+    assert data["cases"] == [f"{i:03d}" for i in range(62, 81)]
+    assert max(data["diagnosis"], key=data["diagnosis"].get) == "contact"
+    page = (tmp_path / "a" / "ledger.html").read_text()
+    assert "81/100 = 81%" in page
+    assert "+0.1900" in page
+    assert json.loads((tmp_path / "a" / "ledger.json").read_text())["outcomes"]["robot"] == [1] * 62 + [0] * 38
+
+
+def test_a_template_is_written_once_and_names_what_is_missing(tmp_path):
+    write_template(tmp_path / "r")
+    with pytest.raises(BadInput, match="policy is empty"):
+        read_round(tmp_path / "r")
+    with pytest.raises(BadInput, match="exists; choose another folder"):
+        write_template(tmp_path / "r")
+    text = (tmp_path / "r" / "round.yaml").read_text()
+    assert all(name in text for name in COLUMNS)
+
+
+def test_panels_that_differ_are_compared_unpaired_and_say_so(tmp_path):
+    rows = [row for row in _rows(81, 62) if (row["world"], row["instance"]) != ("robot", "000")]
+    for k, row in enumerate(rows):
+        row["slip_rate"] += 0.01 * (-1) ** k
+    data = add_round(_write(tmp_path / "a", rows))
+    assert data["success_gap"]["pairs"] is None
+    assert "000 in one of them only" in data["notes"][0]
+    assert data["slip_gap"]["value"] == pytest.approx(0.11, abs=1e-3)
+    assert data["cases"] == []
+
+
+def test_what_was_not_measured_is_not_testable(tmp_path):
+    data = add_round(_write(tmp_path / "a", _rows(10, 5, 10, slips=("", ""))))
+    assert data["slip_gap"] == {"value": None, "interval": None, "n": 0}
+    assert data["timing_gap"]["n"] == 0
+    assert "not testable" in (tmp_path / "a" / "ledger.html").read_text()
+
+
+def test_being_late_counts_where_both_succeed(tmp_path):
+    rows = _rows(8, 6, 10)
+    for row in rows:
+        row["seconds"] = 2.0 if row["world"] == "simulator" else 2.5
+    data = add_round(_write(tmp_path / "a", rows))
+    assert data["timing_gap"]["value"] == pytest.approx(0.5)
+    assert data["timing_gap"]["n"] == 6
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"success": "yes"}, "line 2: success = 'yes'; choices: 1, 0"),
+        ({"success": ""}, "line 2: success is empty"),
+        ({"world": "moon"}, "line 2: world 'moon'; choices: simulator, robot"),
+        ({"slip_rate": "1.5"}, "line 2: slip_rate = 1.5 lies outside 0..1"),
+        ({"slip_rate": "nan"}, "line 2: slip_rate = nan lies outside 0..1"),
+        ({"seconds": "soon"}, "line 2: seconds = 'soon' is no number"),
+        ({"phase": "lunch", "success": 0}, "phase 'lunch'; choices: approach, contact, hold, handover"),
+        ({"phase": "contact", "success": 1}, "a success that failed in the phase 'contact'"),
+        ({"trace": "gone.mcap"}, "gone.mcap, which does not exist"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path, change, message):
+    rows = _rows(4, 2, 5)
+    rows[0] |= change
+    with pytest.raises(BadInput, match=message):
+        read_round(_write(tmp_path / "a", rows))
+
+
+def test_bad_files_are_named(tmp_path):
+    with pytest.raises(BadInput, match="dexprior ledger new"):
+        read_round(tmp_path / "none")
+    folder = _write(tmp_path / "a", _rows(4, 2, 5), columns=("world", "instance"))
+    with pytest.raises(BadInput, match="has no column 'success'"):
+        read_round(folder)
+    with pytest.raises(BadInput, match="holds no trial of 'robot'"):
+        read_round(_write(tmp_path / "b", _rows(4, 2, 5)[:5]))
+    with pytest.raises(BadInput, match="holds no trial: the success gap is not testable"):
+        read_round(_write(tmp_path / "c", []))
+    with pytest.raises(ConfigError, match="polic"):
+        read_round(_write(tmp_path / "d", _rows(4, 2, 5), settings=SETTINGS + "polici: x\n"))
+    with pytest.raises(BadInput, match="is no YAML"):
+        read_round(_write(tmp_path / "e", _rows(4, 2, 5), settings="round: [1\n"))
+
+
+def test_traces_are_compared_where_there_are_enough(tmp_path):
+    rng = np.random.default_rng(0)
+    t = np.arange(60) * 0.02
+
+    def trace(step=0.0):
+        force = np.sin(3 * t)[:, None] + 0.1 * rng.normal(size=(60, 1)) + step * (t > 0.6)[:, None]
+        return Trace(
+            channels={"force": Channel(t=t, t_host=t, value=force, unit="N", frame="sensor", kind="measured")},
+            panel_hash="kitchen",
+        )
+
+    folder = tmp_path / "a"
+    rows = _rows(5, 3, 5)
+    rows[5]["trace"], rows[6]["trace"] = "real0.mcap", "real1.mcap"
+    _write(folder, rows, settings=SETTINGS + "reference: simulated\n")
+    write_trace(trace(step=2.0), folder / "real0.mcap")
+    write_trace(trace(), folder / "real1.mcap")
+    (folder / "simulated" / "000").mkdir(parents=True)
+    for k in range(40):
+        write_trace(trace(), folder / "simulated" / "000" / f"{k:02d}.mcap")
+    data = add_round(folder)
+    first = data["first_divergence"][0][0]
+    assert 0.6 < first["t"] <= 0.66
+    assert first["onset"]["low"] <= 0.62 <= first["onset"]["high"] + 0.02
+    assert data["distance"]["force"] > 2.0
+    assert data["notes"] == [
+        "Instance 000: no channel 'command': clocks are taken as they are.",
+        "Instance 001: first divergence not testable, 0 simulated traces of 31 that 1 channels need.",
+    ]
+
+
+def test_rounds_side_by_side(tmp_path):
+    for name, real in (("1", 12), ("2", 25)):
+        add_round(_write(tmp_path / name, _rows(29, real, 30), name=name))
+    lines = compare_rounds([tmp_path / "1", tmp_path / "2"], tmp_path / "h")["changes"]
+    assert "25/30" in lines[0]
+    assert "30 pairs: +43%" in lines[0]
+    history = json.loads((tmp_path / "h" / "history.json").read_text())
+    assert [r["name"] for r in history["rounds"]] == ["round 1", "round 2"]
+    assert next(iter(history["changes"].values()))["p_holm"] < 0.01
+    with pytest.raises(BadInput, match="1 round"):
+        compare_rounds([tmp_path / "1"], tmp_path / "h")
+    with pytest.raises(BadInput, match="two rounds have one name: round 1, round 1"):
+        compare_rounds([tmp_path / "1", tmp_path / "1"], tmp_path / "h")
+    write_json(tmp_path / "old.json", {"header": {"schema": "dexprior.ledger/1"}})
+    with pytest.raises(ArtifactError, match=r"dexprior\.ledger/1"):
+        compare_rounds([tmp_path / "1", tmp_path / "old.json"], tmp_path / "h")
