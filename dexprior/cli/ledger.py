@@ -3,6 +3,7 @@
 dexprior ledger                fill in the ledger of a policy: ledger.json and ledger.html
 dexprior ledger new DIR         a round to fill in by hand: round.yaml and trials.csv
 dexprior ledger add DIR         check it, compare its traces, write ledger.json and ledger.html
+dexprior ledger probe task=wipe a motion to replay on the robot: probe.json, command.csv; out=DIR
 dexprior ledger compare A B     several rounds, in order: is the gap closing? out=DIR
 dexprior ledger fit-servo      friction of a servo from logs: train=DIR test=DIR out=RESULT.json
 dexprior ledger fit-noise LOG  noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
@@ -11,18 +12,21 @@ dexprior ledger report LOGDIR  lag, backlash, noise floor and first departure of
 
 from __future__ import annotations
 
+from dataclasses import field
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
 from dexprior.pipeline.stages import EvaluationConfig
+from dexprior.transfer import DivergenceConfig
 from dexprior.transfer.arm import ArmReportConfig
+from dexprior.transfer.diagnosis import BankConfig
 from dexprior.transfer.noise import NoiseFitConfig
 from dexprior.transfer.servo import ServoFitConfig
 
-WORDS = ("new DIR", "add DIR", "compare DIR DIR ...", "fit-servo", "fit-noise LOG", "report LOGDIR")
+WORDS = ("new DIR", "add DIR", "probe", "compare DIR DIR ...", "fit-servo", "fit-noise LOG", "report LOGDIR")
 
 
 @config
@@ -33,6 +37,10 @@ class Config:
     """Folder of a policy's run."""
     out: str = "runs/ledger"
     """Run folder; for fit-servo and fit-noise the JSON file of the result."""
+    task: str = "wipe"
+    """For probe: task of the suite."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """For probe: fields of the task's configuration that differ from the defaults."""
     train: str | None = None
     """For fit-servo: folder of logs that are fitted."""
     test: str | None = None
@@ -43,6 +51,10 @@ class Config:
     """Of the search; for a policy it is recorded only, as the panel has its own."""
     evaluation: EvaluationConfig = EvaluationConfig()
     """The panel."""
+    divergence: DivergenceConfig = DivergenceConfig()
+    """For add: how a first divergence is looked for."""
+    bank: BankConfig = BankConfig()
+    """For add: how much is simulated for a diagnosis."""
     servo: ServoFitConfig = ServoFitConfig()
     """How long is searched."""
     arm: ArmReportConfig = ArmReportConfig()
@@ -55,6 +67,8 @@ def run(config: Config, words: list[str]) -> int:
     """Fill in and show."""
     if words[:1] in (["new"], ["add"]):
         return _round(config, words)
+    if words == ["probe"]:
+        return _probe(config)
     if words[:1] == ["compare"]:
         return _compare(config, words[1:])
     if words == ["fit-servo"]:
@@ -80,9 +94,31 @@ def _round(config: Config, words: list[str]) -> int:
         settings, trials = write_template(words[1])
         show({"fill in": [settings, trials], "then": f"dexprior ledger add {words[1]}"})
         return 0
-    data = add_round(words[1], seed=config.seed)
+    data = add_round(words[1], divergence=config.divergence, bank=config.bank, seed=config.seed)
     keys = ("success", "success_gap", "slip_gap", "timing_gap", "distance", "diagnosis", "signatures", "cases", "notes")
     show({"page": Path(words[1]) / "ledger.html"} | {key: data[key] for key in keys})
+    return 0
+
+
+def _probe(config: Config) -> int:
+    import numpy as np
+
+    from dexprior.artifacts import write_atomic
+    from dexprior.transfer.diagnosis import identified
+    from dexprior.transfer.replay import probe_of
+    from dexprior.worlds.tasks import make_task
+
+    task = make_task(config.task, **config.settings)
+    family = identified(task)
+    probe = probe_of(task, family, seed=config.seed)
+    out = Path(config.out)
+    out.mkdir(parents=True, exist_ok=True)
+    t, q = probe.commands(family)
+    head = ",".join(["t", *(f"joint{k + 1}_command" for k in range(q.shape[1]))])
+    rows = [",".join(f"{value:.6f}" for value in row) for row in np.column_stack([t, q])]
+    write_atomic(out / "command.csv", ("\n".join([head, *rows]) + "\n").encode())
+    path = probe.save(out / "probe.json", settings=config.settings)
+    show({"probe": path, "command [s, rad]": out / "command.csv", "seconds": len(t) * task.control_dt})
     return 0
 
 

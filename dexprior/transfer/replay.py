@@ -5,21 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Annotated
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.artifacts import write_json
 from dexprior.config import Ge, config
-from dexprior.errors import BadInput
+from dexprior.errors import ArtifactError, BadInput
 from dexprior.families import Event, ParameterFamily, Phenomena
 from dexprior.transfer.divergence import Signals
-from dexprior.worlds.tasks import Recording, Scenes, Task, TaskWorlds, record
+from dexprior.worlds.tasks import Recording, Scenes, Task, TaskWorlds, make_task, record
 from dexprior.worlds.tasks.experts import expert_of
 
-__all__ = ["CHANNELS", "Probe", "SensorNoise", "as_the_expert_did", "replay", "wiping"]
+__all__ = ["CHANNELS", "Probe", "SensorNoise", "as_the_expert_did", "probe_of", "replay", "wiping"]
 
+_SCHEMA = "dexprior.probe/1"
 CHANNELS = {"pose": "rad", "force": "N", "touch": "N", "slip": "m/s"}
 """What is logged, with units: joints of the arm, wrench at the wrist (torques in N m), normal forces on the fingertips,
 slip of what is held."""
@@ -65,6 +68,62 @@ class Probe:
         content = json.dumps([repr(self.task), scene, self.actions.tolist()])
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
+    def save(self, path: str | Path, *, settings: Mapping[str, Any] | None = None) -> Path:
+        """Write as JSON.
+
+        Args:
+            path: of the file.
+            settings: fields of the task's configuration that differ from the defaults.
+
+        Raises:
+            BadInput: a task that these settings do not make, e.g. one with injectors.
+        """
+        settings = dict(settings or {})
+        if make_task(self.task.name, **settings) != self.task:
+            raise BadInput(f"task {self.task.name!r} with settings {settings} is not the task of this probe")
+        scene = {name: np.asarray(value).tolist() for name, value in self.scene.items()}
+        data = {
+            "schema": _SCHEMA, "task": self.task.name, "settings": settings, "scene": scene,
+            "actions": self.actions.tolist(), "every": self.every, "repeatability": self.repeatability,
+            "noise": asdict(self.noise), "panel": self.panel_hash,
+        }  # fmt: skip
+        return write_json(path, data)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Probe:
+        """Inverse of `save`.
+
+        Raises:
+            ArtifactError: no such file, or no probe, or one whose task has changed since.
+            UnknownName: no such task.
+        """
+        path = Path(path)
+        try:
+            data = json.loads(path.read_text())
+            if data["schema"] != _SCHEMA:
+                raise ArtifactError(f"{path} holds {data['schema']!r}, this version reads {_SCHEMA!r}")
+            probe = cls(
+                task=make_task(data["task"], **data["settings"]),
+                scene={name: np.array(value) for name, value in data["scene"].items()},
+                actions=np.array(data["actions"], dtype=np.float64), every=int(data["every"]),
+                repeatability=float(data["repeatability"]), noise=SensorNoise(**data["noise"]),
+            )  # fmt: skip
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ArtifactError(f"cannot read a probe from {path}: {error!r}") from None
+        if probe.panel_hash != data["panel"]:
+            raise ArtifactError(f"{path} was made with another version of the task {data['task']!r}: make it anew")
+        return probe
+
+    def commands(self, family: ParameterFamily) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "time joint"]]:
+        """What a real arm is to be told: times [s] and joint targets [rad], one a control period, in the middle of a
+        family."""
+        middle = np.array([[p.ppf(np.array([0.5]))[0] for p in family.parameters]])
+        worlds = TaskWorlds(self.task, 1, family=family, threads=1)
+        worlds.reset(np.arange(1), self.scene, [family.as_dict(middle[0])])
+        steps = round(self.task.control_dt / worlds.model.opt.timestep)
+        recording = record(worlds, lambda k: self.actions[k][None], len(self.actions), every=steps)
+        return recording.t - self.task.control_dt, recording.command[0]
+
 
 def wiping(task: Task, *, seconds: float = 2.5, speed: float = 0.1, period: float = 1.0) -> Probe:
     """The motion with which contact is probed: the block of the task `wipe` is lowered and wiped to and fro.
@@ -86,6 +145,11 @@ def wiping(task: Task, *, seconds: float = 2.5, speed: float = 0.1, period: floa
     actions[down, 2] = -0.03 / MAX_TWIST[2]
     actions[~down, 0] = speed * np.cos(2 * np.pi * (t[~down] - 0.5) / period) / MAX_TWIST[0]
     return Probe(task=task, scene={"middle": np.array([[0.48, 0.0]]), "yaw": np.zeros(1)}, actions=actions, every=4)
+
+
+def probe_of(task: Task, family: ParameterFamily, *, seed: int) -> Probe:
+    """The motion that a task is probed with: wiping where it wipes, what its expert does elsewhere."""
+    return wiping(task) if task.name == "wipe" else as_the_expert_did(task, family, seed=seed)
 
 
 def as_the_expert_did(task: Task, family: ParameterFamily, *, seed: int, every: int = 2) -> Probe:

@@ -22,11 +22,30 @@ from dexprior.config import config, validate
 from dexprior.data.traces import read_trace
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
-from dexprior.transfer.diagnosis import Trial, prior_of_failures
+from dexprior.transfer.diagnosis import (
+    CAUSES,
+    BankConfig,
+    Diagnosis,
+    SignatureBank,
+    Trial,
+    diagnose,
+    identified,
+    inject_cause,
+    prior_of_failures,
+)
 from dexprior.transfer.diagnosis.evidence import PHASES, Phase
-from dexprior.transfer.divergence import DivergenceConfig, DivergenceDetector, distance, groups_needed, signals_of
+from dexprior.transfer.divergence import (
+    Divergence,
+    DivergenceConfig,
+    DivergenceDetector,
+    distance,
+    groups_needed,
+    signals_of,
+)
 from dexprior.transfer.ledger import Ledger, WorldResult
 from dexprior.transfer.page import Page, ledger_section
+from dexprior.transfer.replay import CHANNELS, Probe
+from dexprior.types import Channel
 
 __all__ = ["COLUMNS", "Round", "RoundConfig", "add_round", "read_round", "write_template"]
 
@@ -67,6 +86,10 @@ class RoundConfig:
     """JSON file of the parameter family that the simulator assumed, relative to this folder."""
     reference: str | None = None
     """Folder of simulated traces over the family, one folder an instance; for first divergences."""
+    probe: str | None = None
+    """JSON of a probe, as `dexprior ledger probe` writes it; for a diagnosis."""
+    replays: str | None = None
+    """Folder with MCAP traces of the robot that replayed the probe, two or more."""
     actions: tuple[str, ...] = ()
     """What was done since the last round, a sentence each."""
     notes: tuple[str, ...] = ()
@@ -142,10 +165,17 @@ def read_round(folder: str | Path) -> Round:
     return Round(settings, ledger, trials, traces)
 
 
-def add_round(folder: str | Path, *, divergence: DivergenceConfig | None = None, seed: int = 0) -> dict[str, Any]:
+def add_round(
+    folder: str | Path,
+    *,
+    divergence: DivergenceConfig | None = None,
+    bank: BankConfig | None = None,
+    seed: int = 0,
+) -> dict[str, Any]:
     """Read a round, compare its traces, explain its failures, and write ledger.json and ledger.html beside it.
 
     Traces of an instance are compared where there are enough simulated ones of it; where not, the ledger says so.
+    Replays of a probe are compared with replays simulated here, and explained.
 
     Raises:
         BadInput: what `read_round` and `first_divergence` refuse.
@@ -173,10 +203,18 @@ def add_round(folder: str | Path, *, divergence: DivergenceConfig | None = None,
         rows.append(tuple(DivergenceDetector.fit(reference, config).compare(measured, seed=seed)[0]))
         distances.append(distance(measured, reference))
         notes += [f"Instance {instance}: {note}." for note in measured.notes]
-    mean = {name: float(np.mean([d[name] for d in distances])) for name in distances[0]} if distances else None
+    diagnosis = prior_of_failures(found.trials)
+    if found.settings.probe is not None and found.settings.replays is not None:
+        explained = _explain(folder, found, divergence or DivergenceConfig(), bank or BankConfig(), seed)
+        rows.append(explained[0])
+        distances.append(explained[1])
+        diagnosis = explained[2].gaps
+        notes.append(f"The probe's replays: {_said(explained[2])}.")
+    measured_in = sorted({name for d in distances for name in d})
+    mean = {name: float(np.mean([d[name] for d in distances if name in d])) for name in measured_in}
     ledger = replace(
-        found.ledger, divergences=tuple(rows), distance=mean, notes=tuple(notes),
-        diagnosis=prior_of_failures(found.trials),
+        found.ledger, divergences=tuple(rows), distance=mean or None, notes=tuple(notes),
+        diagnosis=diagnosis,
     )  # fmt: skip
     ledger.save(folder / "ledger.json")
     data = ledger.to_json()
@@ -184,6 +222,45 @@ def add_round(folder: str | Path, *, divergence: DivergenceConfig | None = None,
     ledger_section(page, data)
     page.write(folder / "ledger.html")
     return data
+
+
+def _explain(
+    folder: Path, found: Round, config: DivergenceConfig, size: BankConfig, seed: int
+) -> tuple[tuple[Divergence, ...], dict[str, float], Diagnosis]:
+    """First divergence, distance and diagnosis of a robot that replayed a probe."""
+    assert found.settings.probe is not None  # checked by the caller
+    assert found.settings.replays is not None
+    probe = Probe.read(folder / found.settings.probe)
+    paths = sorted((folder / found.settings.replays).glob("*.mcap"))
+    if len(paths) < 2:
+        raise BadInput(
+            f"{folder / found.settings.replays} holds {len(paths)} MCAP trace(s); a diagnosis needs two repeats or more"
+        )
+    traces = [replace(read_trace(path), panel_hash=probe.panel_hash) for path in paths]
+    channels = [name for name in CHANNELS if all(name in trace.channels for trace in traces)]
+    if not channels:
+        raise BadInput(f"{paths[0]} has the channels {', '.join(traces[0].channels)}; a replay: {', '.join(CHANNELS)}")
+    family = identified(probe.task)
+    rng = np.random.default_rng(seed)
+    groups = groups_needed(len(channels) + 1, config)
+    reference = inject_cause(
+        probe, None, family.sample(rng, groups), np.ones(groups), repeats=len(traces), seed=seed
+    ).only(channels)  # fmt: skip
+    t, q = probe.commands(family)
+    command = Channel(t=t, t_host=t, value=q, unit="rad", frame="-", kind="commanded")
+    real = signals_of([traces], channels, like=reference, reference=command)
+    rows = tuple(DivergenceDetector.fit(reference, config).compare(real, seed=seed)[0])
+    bank = SignatureBank.make(
+        probe, CAUSES, repeats=len(traces), null=size.null, each=size.each, channels=channels, seed=seed
+    )  # fmt: skip
+    return rows, distance(real, reference), diagnose(bank, real, trials=found.trials)[0]
+
+
+def _said(diagnosis: Diagnosis) -> str:
+    if not diagnosis.seen:
+        return "nothing that the family does not do"
+    ranked = sorted(diagnosis.causes.items(), key=lambda item: -item[1])[:3]
+    return "explained by " + ", ".join(f"{name} ({p:.0%})" for name, p in ranked)
 
 
 def _template() -> str:
@@ -203,6 +280,8 @@ _DOCS = {
     "panel": "hash or name of the set of task instances", "sim": "name of the simulated world in trials.csv",
     "real": "name of the real one", "family": "JSON of the parameter family that the simulator assumed",
     "reference": "folder of simulated traces over the family, one folder an instance",
+    "probe": "probe that the robot replayed, from `dexprior ledger probe`",
+    "replays": "folder of MCAP traces of these replays",
     "actions": "what was done since the last round, a sentence each", "notes": "anything that a reader must know",
 }  # fmt: skip
 

@@ -10,9 +10,12 @@ import pytest
 from dexprior.artifacts import write_json
 from dexprior.data.traces import write_trace
 from dexprior.errors import ArtifactError, BadInput, ConfigError
+from dexprior.transfer.diagnosis import CAUSES, BankConfig, identified, inject_cause
 from dexprior.transfer.history import compare_rounds
+from dexprior.transfer.replay import Probe, wiping
 from dexprior.transfer.rounds import COLUMNS, add_round, read_round, write_template
 from dexprior.types import Channel, Trace
+from dexprior.worlds.tasks import make_task
 
 SETTINGS = "round: '{}'\npolicy: grasp\npanel: kitchen\n"
 
@@ -153,6 +156,30 @@ def test_traces_are_compared_where_there_are_enough(tmp_path):
     ]
 
 
+@pytest.mark.slow
+def test_a_robot_that_replays_a_probe_is_explained(tmp_path):
+    """Its contacts rub 1.8 times as much as the simulator assumes."""
+    probe = wiping(make_task("wipe"), seconds=1.6)
+    values = identified(probe.task).sample(np.random.default_rng(0), 1)
+    real = inject_cause(probe, CAUSES["friction"], values, np.array([1.8]), repeats=3, seed=7)
+    folder = _write(tmp_path / "a", _rows(5, 3, 5), settings=SETTINGS + "probe: probe.json\nreplays: replays\n")
+    probe.save(folder / "probe.json")
+    (folder / "replays").mkdir()
+    for k in range(3):
+        # the robot's clock began five seconds earlier: the command says so
+        channels = {
+            name: Channel(t=real.t + 5.0, t_host=real.t + 5.0, value=real.values[name][0, k], unit=real.units[name],
+                          frame="-", kind="measured") for name in ("pose", "force")
+        }  # fmt: skip
+        t, q = probe.commands(identified(probe.task))
+        channels["command"] = Channel(t=t + 5.0, t_host=t + 5.0, value=q, unit="rad", frame="-", kind="commanded")
+        write_trace(Trace(channels=channels, panel_hash="mine"), folder / "replays" / f"{k}.mcap")
+    data = add_round(folder, bank=BankConfig(null=60, each=12))
+    assert data["first_divergence"][0][0]["channel"] == "force"
+    assert max(data["diagnosis"], key=data["diagnosis"].get) == "contact"
+    assert "explained by friction" in data["notes"][-1]
+
+
 def test_rounds_side_by_side(tmp_path):
     for name, real in (("1", 12), ("2", 25)):
         add_round(_write(tmp_path / name, _rows(29, real, 30), name=name))
@@ -169,3 +196,21 @@ def test_rounds_side_by_side(tmp_path):
     write_json(tmp_path / "old.json", {"header": {"schema": "dexprior.ledger/1"}})
     with pytest.raises(ArtifactError, match=r"dexprior\.ledger/1"):
         compare_rounds([tmp_path / "1", tmp_path / "old.json"], tmp_path / "h")
+
+
+def test_a_probe_is_read_as_it_was_written(tmp_path):
+    task = make_task("wipe", stroke=0.06)
+    probe = wiping(task, seconds=0.8)
+    assert Probe.read(probe.save(tmp_path / "p.json", settings={"stroke": 0.06})).panel_hash == probe.panel_hash
+    with pytest.raises(BadInput, match="is not the task of this probe"):
+        probe.save(tmp_path / "q.json")
+    t, q = probe.commands(identified(task))
+    assert t[0] == pytest.approx(0.0)
+    assert q.shape == (20, 7)
+    data = json.loads((tmp_path / "p.json").read_text())
+    (tmp_path / "p.json").write_text(json.dumps(data | {"panel": "0"}))
+    with pytest.raises(ArtifactError, match="another version of the task 'wipe'"):
+        Probe.read(tmp_path / "p.json")
+    (tmp_path / "p.json").write_text("{}")
+    with pytest.raises(ArtifactError, match="cannot read a probe"):
+        Probe.read(tmp_path / "p.json")

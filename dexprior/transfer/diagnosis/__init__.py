@@ -14,7 +14,7 @@ from dexprior.transfer.diagnosis.evidence import (
 )
 from dexprior.transfer.diagnosis.posterior import CALIBRATED, Calibration, Diagnosis, calibrate, diagnose
 from dexprior.transfer.diagnosis.ranking import Effect, rank_parameters
-from dexprior.transfer.diagnosis.signatures import SignatureBank, inject_strengths
+from dexprior.transfer.diagnosis.signatures import BankConfig, SignatureBank, inject_strengths
 
 __all__ = [
     # what may be wrong
@@ -27,6 +27,7 @@ __all__ = [
     "inject_strengths",
     "injectable",
     # what is known
+    "BankConfig",
     "Intervention",
     "SignatureBank",
     "Trial",

@@ -98,8 +98,8 @@ def diagnose(
     """
     if real.panel_hash != bank.probe.panel_hash:
         raise BadInput(f"the traces are of panel {real.panel_hash}, the signatures of {bank.probe.panel_hash}")
-    if set(real.values) != set(bank.centre):
-        raise BadInput(f"channels {sorted(real.values)} are compared with signatures of {sorted(bank.centre)}")
+    if missing := sorted(set(bank.centre) - set(real.values)):
+        raise BadInput(f"the traces lack {', '.join(missing)}, which the signatures have")
     if real.repeats != bank.repeats:
         raise BadInput(f"{real.repeats} repeats are compared with signatures for {bank.repeats}")
     white = bank.whiten(bank.features(real))

@@ -11,16 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.errors import BadInput
+from dexprior.config import Ge, config
+from dexprior.errors import BadInput, UnknownName
 from dexprior.transfer.diagnosis.causes import Cause, cause_of, identified, inject_cause, injectable
 from dexprior.transfer.divergence import Signals
 from dexprior.transfer.replay import Probe
 
-__all__ = ["SignatureBank", "inject_strengths"]
+__all__ = ["BankConfig", "SignatureBank", "inject_strengths"]
 
 _WINDOW = 0.04  # [s]
 _FACTORS = 30  # of the family
@@ -29,6 +31,16 @@ _LEAST = 4.0  # excess energy below which nothing is explained
 _NEIGHBOURS = 4  # signatures that are added up
 _FARTHEST = 3.0  # times the longest of them: beyond, a magnitude is not plausible
 _BATCH = 8  # magnitudes of an injector
+
+
+@config
+class BankConfig:
+    """How much is simulated."""
+
+    null: Annotated[int, Ge(30)] = 150
+    """Groups of the family."""
+    each: Annotated[int, Ge(4)] = 40
+    """Signatures of every cause."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,7 @@ class SignatureBank:
         null: int = 150,
         each: int = 40,
         within: tuple[float, float] = (0.0, 1.0),
+        channels: Iterable[str] | None = None,
         seed: int = 0,
     ) -> SignatureBank:
         """Simulate a bank.
@@ -70,12 +83,15 @@ class SignatureBank:
             null: groups of the family.
             each: signatures a cause.
             within: part of each cause's range of magnitudes.
+            channels: those that the robot logs; all by default.
             seed: of everything.
 
         Raises:
-            UnknownName: no such cause.
-            BadInput: fewer than 30 groups of the family.
+            UnknownName: no such cause or channel.
+            BadInput: fewer than 30 groups of the family, or a single repeat, of which the noise is not known.
         """
+        if repeats < 2:
+            raise BadInput(f"{repeats} repeat: a diagnosis needs two or more, to tell noise from a difference")
         if null < 30:
             raise BadInput(f"{null} groups of the family; at least 30 are needed to tell it from a cause")
         family = identified(probe.task)
@@ -83,10 +99,14 @@ class SignatureBank:
         own = inject_cause(
             probe, None, family.sample(rng, null), np.ones(null), repeats=repeats, seed=_number(rng)
         )  # fmt: skip
-        centre = {name: np.median(x.mean(axis=1), axis=0) for name, x in own.values.items()}
+        names = tuple(own.values if channels is None else channels)
+        for name in names:
+            if name not in own.values:
+                raise UnknownName("channel of a replay", name, tuple(own.values))
+        centre = {name: np.median(own.values[name].mean(axis=1), axis=0) for name in names}
         noise = {
-            name: np.sqrt(np.maximum(x.var(axis=1, ddof=1).mean(axis=(0, 1)) / repeats, 1e-18))
-            for name, x in own.values.items()
+            name: np.sqrt(np.maximum(own.values[name].var(axis=1, ddof=1).mean(axis=(0, 1)) / repeats, 1e-18))
+            for name in names
         }
         bank = cls(probe, repeats, centre, noise, np.zeros((0, 1)), np.zeros(0), 0.0, {})
         deviation = bank.features(own)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.errors import BadInput
+from dexprior.errors import BadInput, UnknownName
 from dexprior.geometry.timing import resample
 from dexprior.types import Channel, Trace
 
@@ -16,7 +16,7 @@ __all__ = ["Signals", "distance", "signals_of"]
 
 _FEWEST = 20  # samples
 _GAP = 5.0  # steps: a longer pause is a lost stretch or a clock that jumped
-_LATEST = 0.5  # [s] by which two logs of one command may begin apart
+_LATEST = 0.5  # [s] of the command that one log may have before another begins
 _STEP = 0.002  # [s] of the search for it
 _ALIKE = 0.02  # share of the command's variance that may be left once it is shifted
 
@@ -47,6 +47,20 @@ class Signals:
     def repeats(self) -> int:
         """In each group."""
         return self.shifts.shape[1]
+
+    def only(self, channels: Sequence[str]) -> Signals:
+        """Some of the channels.
+
+        Raises:
+            UnknownName: one that is not there.
+        """
+        for name in channels:
+            if name not in self.values:
+                raise UnknownName("channel", name, tuple(self.values))
+        return Signals(
+            t=self.t, values={name: self.values[name] for name in channels}, shifts=self.shifts, until=self.until,
+            units={name: self.units[name] for name in channels}, panel_hash=self.panel_hash, notes=self.notes,
+        )  # fmt: skip
 
     def take(self, groups: slice | np.ndarray) -> Signals:
         """Some of the groups."""
@@ -203,8 +217,8 @@ def _shift(ours: Channel, theirs: Channel) -> float | None:
     t = ours.t
     span = np.ptp(ours.value, axis=0)
     if not (span > 0).any():
-        return 0.0
-    lags = np.arange(-_LATEST, _LATEST + _STEP / 2, _STEP)
+        return float(theirs.t[0] - t[0])
+    lags = theirs.t[0] - t[0] + np.arange(-_LATEST, _LATEST + _STEP / 2, _STEP)
     inner = t[(t >= t[0] + _LATEST) & (t <= t[-1] - _LATEST)]
     if len(inner) < _FEWEST:
         inner = t
