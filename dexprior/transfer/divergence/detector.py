@@ -121,14 +121,6 @@ class DivergenceDetector:
             for g in range(real.groups)
         ]
 
-    def alarms(self, real: Signals) -> dict[str, Float[np.ndarray, " group"]]:
-        """Seconds of each group's first alarm by channel, at the level that Holm's first step allows; NaN for none."""
-        values, found = self._with_timing(real), {}
-        for name, band in self.bands.items():
-            over = band.run(values[name]) > self._threshold(name, self.config.alpha / len(self.bands))
-            found[name] = np.where(over.any(axis=1), self.reference.t[over.argmax(axis=1)], np.nan)
-        return found
-
     def _with_timing(self, real: Signals) -> dict[str, np.ndarray]:
         if self._rates is None:
             return dict(real.values)
