@@ -51,9 +51,9 @@ def main() -> None:
     shares = np.array([[case["unexplained"][name] for name in MODELLED] for case in seen])
     calibration = calibrate(shares, np.array([MODELLED.index(case["truth"]) for case in seen]))
     print(json.dumps({"name": "calibration", "sharpness": calibration.sharpness, "unknown": calibration.unknown}))
-    ends = [c for n in LEARNED for c in _cases(banks[n], MODELLED, ENDS, sizes, seed=2, calibration=calibration)]
-    other = [c for n in HELD_OUT for c in _cases(banks[n], MODELLED, WHOLE, sizes, seed=3, calibration=calibration)]
-    strange = [c for n in banks for c in _cases(banks[n], UNMODELLED, WHOLE, sizes, seed=4, calibration=calibration)]
+    ends = [c for n in LEARNED for c in _cases(banks[n], MODELLED, ENDS, sizes, seed=12, calibration=calibration)]
+    other = [c for n in HELD_OUT for c in _cases(banks[n], MODELLED, WHOLE, sizes, seed=13, calibration=calibration)]
+    strange = [c for n in banks for c in _cases(banks[n], UNMODELLED, WHOLE, sizes, seed=14, calibration=calibration)]
     for label, cases in (("other magnitudes", ends), ("other task", other), ("both", ends + other)):
         _report(label, cases, strange)
     print(f"all: {time.process_time() - start:.0f} CPU s", file=sys.stderr)

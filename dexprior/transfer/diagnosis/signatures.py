@@ -28,7 +28,7 @@ _WINDOW = 0.04  # [s]
 _FACTORS = 30  # of the family
 _FITTED = 0.7  # share of the groups of the family that give the factors
 _LEAST = 4.0  # excess energy below which nothing is explained
-_NEIGHBOURS = 4  # signatures that are added up
+_NEIGHBOURS = 10  # signatures that are added up
 _FARTHEST = 3.0  # times the longest of them: beyond, a magnitude is not plausible
 _BATCH = 8  # magnitudes of an injector
 
