@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,15 @@ from dexprior.pipeline.stages import EvaluationConfig, run_stage, run_world
 from dexprior.policy.actor import load_actor
 from dexprior.policy.rollout import Policy, actor_policy, run_episodes, traces
 from dexprior.stats import Rate
-from dexprior.transfer import DivergenceConfig, Ledger, WorldResult, first_divergence
+from dexprior.transfer import DivergenceConfig, Ledger, WorldResult
+from dexprior.transfer.divergence import (
+    Divergence,
+    DivergenceDetector,
+    Signals,
+    distance,
+    draw_divergence,
+    signals_of,
+)
 from dexprior.transfer.page import Page, ledger_section
 from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY
 
@@ -37,13 +46,15 @@ def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: 
         sim, panel = run_world(act, "sim", config)
         real, other = run_world(act, "other", config)
         trained = read_tensors(policy / "actor.safetensors")[1]["extra"]
+        compared = [_compared(act, panel, config, i) for i in range(min(config.compared, len(panel)))]
         ledger = Ledger(
             round="1",
             policy="PPO with behavioral prior" if trained["prior"] else "PPO without prior",
             assumed=TRAINING_FAMILY,
             sim=WorldResult("simulator", sim.success, sim.slip_rate, sim.held, panel.hash),
             real=WorldResult("other contact", real.success, real.slip_rate, real.held, other.hash),
-            divergences=tuple(_divergences(act, panel, config, i) for i in range(min(config.compared, len(panel)))),
+            divergences=tuple(tuple(found) for *_, found in compared),
+            distance=_mean_distance(compared),
             cases=tuple(str(i) for i in np.flatnonzero(sim.success & ~real.success)),
             notes=(
                 "The other world is simulated as well, with contact parameters outside the assumed family and an "
@@ -56,6 +67,8 @@ def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: 
         data = ledger.to_json()
         page = Page("Transfer ledger", "What the simulator promised, and what the other world gave")
         ledger_section(page, data)
+        figure = draw_divergence(*compared[0])
+        page.figure(figure, "Scene 0: two standard deviations of the simulated family, and the other world")
         page.write(folder / "ledger.html")
         return {k: data[k] for k in ("success", "slip_rate", "success_gap", "slip_gap", "earliest")}
 
@@ -103,7 +116,10 @@ def _episodes(act: Policy, chosen: BackendConfig, panel: Panel) -> dict[str, Any
     return result
 
 
-def _divergences(act: Policy, panel: Panel, config: EvaluationConfig, instance: int) -> tuple:
+Compared = tuple[DivergenceDetector, Signals, list[Divergence]]
+
+
+def _compared(act: Policy, panel: Panel, config: EvaluationConfig, instance: int) -> Compared:
     """Traces of one scene over the assumed family against one trace of the other world."""
     scene = panel.instances[instance]
     values = TRAINING_FAMILY.sample(np.random.default_rng([config.seed, 7, instance]), config.repeats)
@@ -119,12 +135,14 @@ def _divergences(act: Policy, panel: Panel, config: EvaluationConfig, instance: 
     other = variants(OTHER_FAMILY, OTHER_FAMILY.sample(np.random.default_rng(0), 1), noise[-1:])
     simulated = run_episodes(act, SimBackend(config.repeats, family=TRAINING_FAMILY), assumed)
     real = run_episodes(act, SimBackend(1, family=OTHER_FAMILY, cone="elliptic"), other)
-    return tuple(
-        first_divergence(
-            [[replace(t, panel_hash=panel.hash)] for t in traces(simulated, assumed, "mujoco")],
-            [replace(traces(real, other, "other")[0], panel_hash=panel.hash)],
-            CHANNELS,
-            DIVERGENCE,
-            seed=config.seed,
-        )
-    )
+    reference = signals_of(
+        [[replace(t, panel_hash=panel.hash)] for t in traces(simulated, assumed, "mujoco")], CHANNELS
+    )  # fmt: skip
+    measured = signals_of([[replace(traces(real, other, "other")[0], panel_hash=panel.hash)]], CHANNELS, like=reference)
+    detector = DivergenceDetector.fit(reference, DIVERGENCE)
+    return detector, measured, detector.compare(measured, seed=config.seed)[0]
+
+
+def _mean_distance(compared: Sequence[Compared]) -> dict[str, float]:
+    apart = [distance(measured, detector.reference) for detector, measured, _ in compared]
+    return {name: float(np.mean([d[name] for d in apart])) for name in CHANNELS}

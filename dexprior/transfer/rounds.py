@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import yaml
@@ -39,6 +39,7 @@ from dexprior.transfer.divergence import (
     DivergenceConfig,
     DivergenceDetector,
     distance,
+    draw_divergence,
     groups_needed,
     signals_of,
 )
@@ -46,6 +47,9 @@ from dexprior.transfer.ledger import Ledger, WorldResult
 from dexprior.transfer.page import Page, ledger_section
 from dexprior.transfer.replay import CHANNELS, Probe
 from dexprior.types import Channel
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["COLUMNS", "Round", "RoundConfig", "add_round", "read_round", "write_template"]
 
@@ -183,7 +187,7 @@ def add_round(
     """
     folder = Path(folder)
     found = read_round(folder)
-    rows, distances, notes = [], [], list(found.ledger.notes)
+    rows, distances, figures, notes = [], [], [], list(found.ledger.notes)
     for instance, path in found.traces[found.settings.real].items():
         if found.settings.reference is None:
             continue
@@ -200,7 +204,9 @@ def add_round(
             continue
         reference = signals_of([[read_trace(p)] for p in simulated], channels)
         measured = signals_of([[real]], channels, like=reference)
-        rows.append(tuple(DivergenceDetector.fit(reference, config).compare(measured, seed=seed)[0]))
+        detector = DivergenceDetector.fit(reference, config)
+        rows.append(tuple(detector.compare(measured, seed=seed)[0]))
+        figures.append((draw_divergence(detector, measured, rows[-1]), f"Instance {instance}"))
         distances.append(distance(measured, reference))
         notes += [f"Instance {instance}: {note}." for note in measured.notes]
     diagnosis = prior_of_failures(found.trials)
@@ -209,6 +215,7 @@ def add_round(
         rows.append(explained[0])
         distances.append(explained[1])
         diagnosis = explained[2].gaps
+        figures.append((explained[3], "Replays of the probe"))
         notes.append(f"The probe's replays: {_said(explained[2])}.")
     measured_in = sorted({name for d in distances for name in d})
     mean = {name: float(np.mean([d[name] for d in distances if name in d])) for name in measured_in}
@@ -220,13 +227,15 @@ def add_round(
     data = ledger.to_json()
     page = Page("Transfer ledger", f"Round {data['round']}: what the simulator promised, and what the robot did")
     ledger_section(page, data)
+    for figure, what in figures:
+        page.figure(figure, f"{what}: simulated band (two standard deviations of the family) and what the robot did")
     page.write(folder / "ledger.html")
     return data
 
 
 def _explain(
     folder: Path, found: Round, config: DivergenceConfig, size: BankConfig, seed: int
-) -> tuple[tuple[Divergence, ...], dict[str, float], Diagnosis]:
+) -> tuple[tuple[Divergence, ...], dict[str, float], Diagnosis, Figure]:
     """First divergence, distance and diagnosis of a robot that replayed a probe."""
     assert found.settings.probe is not None  # checked by the caller
     assert found.settings.replays is not None
@@ -249,11 +258,13 @@ def _explain(
     t, q = probe.commands(family)
     command = Channel(t=t, t_host=t, value=q, unit="rad", frame="-", kind="commanded")
     real = signals_of([traces], channels, like=reference, reference=command)
-    rows = tuple(DivergenceDetector.fit(reference, config).compare(real, seed=seed)[0])
+    detector = DivergenceDetector.fit(reference, config)
+    rows = tuple(detector.compare(real, seed=seed)[0])
     bank = SignatureBank.make(
         probe, CAUSES, repeats=len(traces), null=size.null, each=size.each, channels=channels, seed=seed
     )  # fmt: skip
-    return rows, distance(real, reference), diagnose(bank, real, trials=found.trials)[0]
+    figure = draw_divergence(detector, real, rows)
+    return rows, distance(real, reference), diagnose(bank, real, trials=found.trials)[0], figure
 
 
 def _said(diagnosis: Diagnosis) -> str:

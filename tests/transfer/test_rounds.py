@@ -177,6 +177,7 @@ def test_a_robot_that_replays_a_probe_is_explained(tmp_path):
     data = add_round(folder, bank=BankConfig(null=60, each=12))
     assert data["first_divergence"][0][0]["channel"] == "force"
     assert max(data["diagnosis"], key=data["diagnosis"].get) == "contact"
+    assert "data:image/png" in (folder / "ledger.html").read_text()
     assert "explained by friction" in data["notes"][-1]
 
 

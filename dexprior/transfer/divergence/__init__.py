@@ -7,6 +7,7 @@ for found in detector.compare(signals_of([real], channels)): ...
 """
 
 from dexprior.transfer.divergence.detector import Divergence, DivergenceDetector, first_divergence, groups_needed
+from dexprior.transfer.divergence.drawing import draw_divergence
 from dexprior.transfer.divergence.settings import DivergenceConfig
 from dexprior.transfer.divergence.signals import Signals, distance, signals_of
 
@@ -16,6 +17,7 @@ __all__ = [
     "DivergenceDetector",
     "Signals",
     "distance",
+    "draw_divergence",
     "first_divergence",
     "groups_needed",
     "signals_of",

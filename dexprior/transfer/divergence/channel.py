@@ -19,7 +19,7 @@ __all__ = ["Band", "running_mean"]
 _SMOOTH = 9  # samples over which the spread is smoothed
 _FLOOR = 0.3  # of the spread's median over time: a band may not vanish where the family agrees by chance
 _BALANCE = 0.9  # quantile by which the statistics are brought to one scale
-_RESOLUTION = {"m": 1e-5, "rad": 1e-5, "N": 1e-3, "N m": 1e-4, "m/s": 1e-4, "rad/s": 1e-4, "s": 1e-5}
+_RESOLUTION = {"m": 1e-4, "rad": 1e-5, "N": 1e-3, "N m": 1e-4, "m/s": 1e-4, "rad/s": 1e-4, "s": 1e-5}
 """Smallest spread by unit: below it lies rounding."""
 
 

@@ -113,7 +113,7 @@ class DivergenceDetector:
                 f"{real.repeats} real repeats are compared with groups of {self.reference.repeats} simulated ones: "
                 "simulate groups of as many"
             )
-        values = self._with_timing(real)
+        values = self.with_timing(real)
         runs = {name: band.run(values[name]) for name, band in self.bands.items()}
         last = np.searchsorted(self.reference.t, real.until + 1e-9) - 1
         return [
@@ -121,7 +121,8 @@ class DivergenceDetector:
             for g in range(real.groups)
         ]
 
-    def _with_timing(self, real: Signals) -> dict[str, np.ndarray]:
+    def with_timing(self, real: Signals) -> dict[str, Float[np.ndarray, "group repeat time n"]]:
+        """Values by channel, with the derived one."""
         if self._rates is None:
             return dict(real.values)
         dt, source = float(self.reference.t[1] - self.reference.t[0]), self.config.timing
