@@ -310,6 +310,8 @@ def _read_settings(path: Path) -> RoundConfig:
     for name in ("round", "policy", "panel"):
         if not getattr(settings, name).strip():
             raise BadInput(f"{path}: {name} is empty")
+    if (settings.probe is None) != (settings.replays is None):
+        raise BadInput(f"{path}: probe = {settings.probe!r} and replays = {settings.replays!r}; give both, or neither")
     if settings.sim == settings.real:
         raise BadInput(f"{path}: both worlds are called {settings.sim!r}")
     return settings

@@ -121,6 +121,8 @@ def test_bad_files_are_named(tmp_path):
         read_round(_write(tmp_path / "c", []))
     with pytest.raises(ConfigError, match="polic"):
         read_round(_write(tmp_path / "d", _rows(4, 2, 5), settings=SETTINGS + "polici: x\n"))
+    with pytest.raises(BadInput, match="replays = None; give both, or neither"):
+        read_round(_write(tmp_path / "f", _rows(4, 2, 5), settings=SETTINGS + "probe: p.json\n"))
     with pytest.raises(BadInput, match="is no YAML"):
         read_round(_write(tmp_path / "e", _rows(4, 2, 5), settings="round: [1\n"))
 
