@@ -104,7 +104,8 @@ def _null(detector: DivergenceDetector, batches: Iterator[Signals]) -> None:
 def _injected(detector, cause, batches, truth, probe: Probe) -> None:
     found, late, first, covered, width = [], [], [], [], []
     t = detector.reference.t
-    sizes = {"pose": probe.noise.joint, "force": probe.noise.force, "slip": probe.noise.slip}
+    noise = probe.noise
+    sizes = {"pose": noise.joint, "force": noise.force, "touch": noise.touch, "slip": noise.slip}
     for batch in batches:
         begun = {name: np.full(batch.groups, START) for name in batch.values}
         if truth is not None:
