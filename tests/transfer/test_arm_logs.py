@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import json
 from pathlib import Path
@@ -9,8 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from dexprior.cli.main import main
+from dexprior.data.traces import ChannelSpec, TraceWriter, write_trace
 from dexprior.errors import BadInput
-from dexprior.transfer.arm import read_arm_log, read_arm_logs
+from dexprior.transfer.arm import ArmLog, read_arm_log, read_arm_logs
+from dexprior.types import Channel, Trace
 
 JOINTS = ("shoulder", "elbow")
 N = 400
@@ -232,3 +236,122 @@ def test_a_folder_reads_what_can_be_read_and_says_what_can_not(tmp_path):
     assert [log.name for log in logs] == ["good"]
     assert list(refused) == ["bad"]
     assert "shoulder is not finite at record 4" in refused["bad"]
+
+
+# --- traces ---
+
+
+def test_a_trace_of_an_arm_is_a_log_and_comes_back(tmp_path):
+    t, command, measured = motion()
+    log = read_arm_log(write_folder(tmp_path / "wave", t, command, measured))
+    back = ArmLog.from_trace(log.trace(), "wave")
+    assert (back.name, back.joints, back.events) == (log.name, log.joints, log.events)
+    for part in ("t_command", "command", "t_measured", "measured"):
+        np.testing.assert_array_equal(getattr(back, part), getattr(log, part))
+    write_trace(log.trace(), tmp_path / "again.mcap")
+    read = read_arm_log(tmp_path / "again.mcap")
+    assert (read.name, read.joints, read.events) == ("again", log.joints, log.events)
+    np.testing.assert_array_equal(read.measured, log.measured)
+
+
+def channel(t, value, kind="measured", unit="rad", offset=0.0) -> Channel:
+    return Channel(t=t, t_host=t + offset, value=value, unit=unit, frame="joint", kind=kind)
+
+
+def test_names_of_joints_and_one_clock_of_two(tmp_path):
+    """Sources with clocks of their own meet on the host's; sources with one clock keep it."""
+    t, command, measured = motion()
+    sent, seen = channel(t, command, "commanded", offset=1000.0), channel(t + 5.0, measured, offset=995.02)
+    trace = Trace(
+        channels={"goal": sent, "speed": channel(t, measured, unit="rad/s"), "q": seen}, panel_hash="",
+        info={"names": {"goal": list(JOINTS)}, "events": [[1.0, 1001.0, "contact"]]},
+    )  # fmt: skip
+    log = ArmLog.from_trace(trace, "a")
+    assert log.joints == JOINTS
+    np.testing.assert_allclose(log.t_measured[0] - log.t_command[0], 0.02, atol=1e-9)
+    assert log.events == ((pytest.approx(1.0), "contact"),)
+    assert any("clocks of their own" in note for note in log.notes)
+    late = dataclasses.replace(seen, t=seen.t - 4.98, t_host=seen.t - 4.98 + 1000.0)
+    one = ArmLog.from_trace(Trace(channels={"goal": sent, "q": late}, panel_hash=""), "a")
+    assert one.joints == ("joint0", "joint1")
+    assert one.notes == ()
+    np.testing.assert_allclose(one.t_measured[0] - one.t_command[0], 0.02, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "info", "message"),
+    [
+        (
+            {"command": None},
+            {},
+            r"0 commanded channels in rad, one is needed, or one called 'command'; it has measured",
+        ),
+        ({"q": ("measured", "rad", 2), "measured": None, "r": ("measured", "rad", 2)}, {}, "2 measured channels"),
+        ({"command": ("commanded", "deg", 2)}, {}, r"'command' is in 'deg'; joints are read in rad"),
+        ({"measured": ("measured", "rad", 1)}, {}, "the command has 2 joints, the measurement 1"),
+        ({}, {"joints": ["a"]}, "1 joint names for 2 joints"),
+        ({}, {"joints": ["a", "a"]}, "or one twice: a, a"),
+    ],
+)
+def test_a_trace_that_is_no_arm_is_named(change, info, message):
+    t = np.arange(N) * 0.02
+    made = {"command": ("commanded", "rad", 2), "measured": ("measured", "rad", 2)} | change
+    channels = {name: channel(t, np.zeros((N, s[2])), s[0], s[1]) for name, s in made.items() if s is not None}
+    with pytest.raises(BadInput, match=message):
+        ArmLog.from_trace(Trace(channels=channels, panel_hash="", info=info), "wave")
+
+
+def test_traces_lie_among_other_logs_and_bad_ones_are_named(tmp_path):
+    t, command, measured = motion()
+    write_folder(tmp_path / "folder", t, command, measured)
+    write_lines(tmp_path / "table.csv", table(t, command, measured))
+    trace = Trace(
+        channels={"command": channel(t, command, "commanded"), "measured": channel(t, measured)}, panel_hash="",
+        info={"joints": list(JOINTS)},
+    )  # fmt: skip
+    whole = write_trace(trace, tmp_path / "whole.mcap").read_bytes()
+    (tmp_path / "flipped.mcap").write_bytes(whole[:3000] + bytes([whole[3000] ^ 1]) + whole[3001:])
+    (tmp_path / "empty.mcap").write_bytes(b"")
+    short = {name: dataclasses.replace(c, t=c.t[:50], t_host=c.t[:50], value=c.value[:50]) for name, c in
+             trace.channels.items()}  # fmt: skip
+    write_trace(Trace(channels=short, panel_hash=""), tmp_path / "short.mcap")
+    logs, refused = read_arm_logs(tmp_path)
+    assert [log.name for log in logs] == ["folder", "table", "whole"]
+    assert set(refused) == {"empty", "flipped", "short"}
+    assert "damaged" in refused["flipped"]
+    assert "no MCAP file" in refused["empty"]
+    assert "50 samples of command" in refused["short"]
+
+
+def test_a_trace_of_a_killed_recorder_is_measured_as_far_as_it_goes(tmp_path):
+    t, command, measured = motion()
+    kinds = {"command": "commanded", "measured": "measured"}
+    specs = {name: ChannelSpec(width=2, unit="rad", frame="joint", kind=kind) for name, kind in kinds.items()}
+    path = tmp_path / "a.mcap"
+    with TraceWriter(path, specs, info={"joints": list(JOINTS)}, flush_s=0.0) as writer:
+        for k in range(N):
+            writer.append("command", t[k], t[k], command[k])
+            writer.append("measured", t[k], t[k], measured[k])
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * 4 // 10])
+    log = read_arm_log(path)
+    assert 100 <= len(log.t_command) < N
+    np.testing.assert_array_equal(log.command, command[: len(log.t_command)])
+    assert any("breaks off" in note for note in log.notes)
+
+
+def test_the_report_of_traces_is_that_of_the_same_csv(tmp_path, capsys):
+    t, command, measured = motion(lag=0.08, n=1500)
+    noisy = measured + np.random.default_rng(0).normal(0.0, 1e-3, measured.shape)
+    pair = {"command": channel(t, command, "commanded"), "measured": channel(t, noisy)}
+    write_trace(Trace(channels=pair, panel_hash="", info={"joints": list(JOINTS)}), tmp_path / "mcap" / "wave.mcap")
+    (tmp_path / "csv").mkdir()
+    write_lines(tmp_path / "csv" / "wave.csv", table(t, command, noisy))
+    found = {}
+    for form in ("mcap", "csv"):
+        assert main(["ledger", "report", str(tmp_path / form), f"out={tmp_path / form}-report", "arm.draws=100"]) == 0
+        assert (tmp_path / f"{form}-report" / "report.html").is_file()
+        found[form] = json.loads((tmp_path / f"{form}-report" / "report.json").read_text())
+    assert found["mcap"]["motions"] == found["csv"]["motions"]
+    lag = found["mcap"]["motions"][0]["joints"][0]["lag"]
+    assert lag["low"] <= 0.08 <= lag["high"]

@@ -78,6 +78,8 @@ class LeRobotFolder:
                 rows += table.select([c for c in table.column_names if not c.startswith("stats/")]).to_pylist()
         if not rows:
             raise BadInput(f"{self.root / 'meta'} lists no episodes")
+        if any("episode_index" not in row for row in rows):
+            raise BadInput(f"{self.root / 'meta'}: an episode without episode_index; it has: {', '.join(rows[0])}")
         return sorted(rows, key=lambda row: row["episode_index"])
 
     @cached_property
@@ -102,6 +104,8 @@ class LeRobotFolder:
             chunk = index // int(self.info.get("chunks_size", layout.CHUNK_SIZE))
             table = _parquet(self.root / self.data_path.format(episode_chunk=chunk, episode_index=index))
         else:
+            if lacking := [k for k in ("data/chunk_index", "data/file_index") if k not in episode]:
+                raise BadInput(f"{self.root / 'meta'}: episode {index} has no {', '.join(lacking)}")
             place = {"chunk_index": episode["data/chunk_index"], "file_index": episode["data/file_index"]}
             table = _parquet(self.root / self.data_path.format(**place), filters=[("episode_index", "=", index)])
         length = int(episode.get("length", table.num_rows))
@@ -159,6 +163,8 @@ def _parquet(path: Path, filters: list[tuple[str, str, Any]] | None = None) -> A
     if not path.is_file():
         raise BadInput(f"{path}: no such file")
     try:
-        return pq.read_table(path, filters=filters)
-    except (pa.ArrowException, OSError) as error:
+        table = pq.read_table(path, filters=filters)
+        _ = table.column_names  # text that pyarrow decodes when it is asked for
+        return table
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} is not a parquet file, or it is truncated: {error}") from None

@@ -8,8 +8,6 @@ readers ignore and ours prefers. Features: `action` for a commanded channel (`ac
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ from dexprior.data.lerobot.tables import Tables, table_of, write_tasks
 from dexprior.data.traces.channels import ChannelLayout, rename
 from dexprior.data.traces.grid import rows_at
 from dexprior.data.traces.reader import read_trace
+from dexprior.data.traces.staging import staged
 from dexprior.data.traces.writer import write_trace
 from dexprior.errors import BadInput, UnknownName
 from dexprior.types import Channel, ChannelKind, Trace
@@ -42,10 +41,16 @@ def write_lerobot(traces: Sequence[Trace], out: Path, fps: float | None = None) 
     Raises:
         BadInput: the folder exists, or traces whose channels differ.
     """
-    if out.exists():
-        raise BadInput(f"{out} exists: give another folder, or remove it")
-    partial = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
+    with staged(out) as partial:
+        fps = _write(traces, partial, fps)
+    return [
+        f"rows are the last samples at {fps:g} a second in single precision; clocks, rates, events and info are in "
+        f"{_SIDECAR.format(episode_index=0)}"
+    ]
+
+
+def _write(traces: Sequence[Trace], partial: Path, fps: float | None) -> float:
+    """All of the folder; returns rows a second."""
     data, episodes = Tables(partial, layout.DATA_PATH, _FILE_MB), Tables(partial, layout.EPISODES_PATH, _FILE_MB)
     features: dict[str, Any] = {}
     tasks: dict[str, int] = {}
@@ -97,11 +102,8 @@ def write_lerobot(traces: Sequence[Trace], out: Path, fps: float | None = None) 
         partial / layout.STATS_PATH, {k: {s: v.tolist() for s, v in each.items()} for k, each in combined.items()}
     )
     write_json(partial / layout.INFO_PATH, _info(features, len(traces), total, len(tasks), fps))
-    os.replace(partial, out)
-    return [
-        f"rows are the last samples at {fps:g} a second in single precision; clocks, rates, events and info are in "
-        f"{_SIDECAR.format(episode_index=0)}"
-    ]
+    assert fps is not None
+    return fps
 
 
 def lerobot_episodes(folder: Path) -> list[str]:
@@ -169,7 +171,10 @@ def read_lerobot(folder: Path, name: str, channels: Mapping[str, ChannelLayout])
 def _keys(trace: Trace, names: Sequence[str]) -> dict[str, str]:
     """Feature of every channel."""
     sent = [name for name in names if trace[name].kind == "commanded"]
-    return {name: "action" if sent == [name] else _key(name, trace[name].kind) for name in names}
+    keys = {name: "action" if sent == [name] else _key(name, trace[name].kind) for name in names}
+    if twice := [name for name, key in keys.items() if list(keys.values()).count(key) > 1]:
+        raise BadInput(f"channels {', '.join(twice)} are one feature, {keys[twice[0]]!r}: call them otherwise")
+    return keys
 
 
 def _key(name: str, kind: ChannelKind) -> str:

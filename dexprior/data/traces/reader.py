@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
@@ -25,13 +26,14 @@ from zstandard import ZstdError
 from dexprior.config import config, validate
 from dexprior.data.traces import layout
 from dexprior.data.traces.clocks import check_clocks
-from dexprior.data.traces.events import events_of
+from dexprior.data.traces.events import TraceEvent, events_of
 from dexprior.data.traces.writer import ChannelSpec
 from dexprior.errors import ArtifactError, BadInput, ConfigError
 from dexprior.types import Channel, ChannelKind, Trace
 
 __all__ = ["read_trace"]
 
+_BLOCK = 10_000  # messages that are parsed at a time
 _HEAD = struct.Struct("<BQ")  # opcode and length of a record
 _MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
 
@@ -57,7 +59,7 @@ def read_trace(path: str | Path, *, check: bool = True) -> Trace:
     """
     path = Path(path)
     if not path.is_file():
-        raise ArtifactError(f"{path}: no such file")
+        raise ArtifactError(f"{path}: " + ("a folder, expected one file" if path.is_dir() else "no such file"))
     data = path.read_bytes()
     if data[: len(MCAP0_MAGIC)] != MCAP0_MAGIC:
         raise ArtifactError(f"{path} is no MCAP file: it begins with {data[:8]!r}")
@@ -74,7 +76,7 @@ def read_trace(path: str | Path, *, check: bool = True) -> Trace:
         raise ArtifactError(f"{path} breaks off before its first sample: nothing of it can be used")
     try:
         notes += check_clocks(channels) if check else []
-        events = events_of({"events": [[row.get(k) for k in ("t", "t_host", "name")] for row in _events(content)]})
+        events = _events(path, content)
     except BadInput as error:
         raise BadInput(f"{path}: {error}") from None
     info = about.info
@@ -232,37 +234,60 @@ def _loss(content: _Content, about: _About, size: int) -> list[str]:
     ]
 
 
-def _rows(content: _Content, topic: str, schema: str) -> tuple[ChannelRecord | None, list[dict[str, Any]]]:
-    for id, record in content.channels.items():
-        if record.topic == topic and content.schemas.get(record.schema_id) == schema:
-            # one parse of all messages: a parse a message takes three times as long
-            return record, json.loads(b"[" + b",".join(content.messages[id]) + b"]")
-    return None, []
+def _topic(path: Path, content: _Content, topic: str, schema: str) -> ChannelRecord | None:
+    found = [record for record in content.channels.values() if record.topic == topic]
+    if len(found) > 1:
+        raise BadInput(f"{path}: topic {topic!r} is there {len(found)} times; a trace has one of a name")
+    if found and (other := content.schemas.get(found[0].schema_id)) != schema:
+        raise BadInput(f"{path}: topic {topic!r} has the schema {other!r}, expected {schema!r}")
+    return found[0] if found else None
 
 
-def _events(content: _Content) -> list[dict[str, Any]]:
-    return _rows(content, layout.topic_of(layout.EVENTS), layout.EVENT_SCHEMA[0])[1]
+def _blocks(content: _Content, record: ChannelRecord | None) -> Iterator[list[Any]]:
+    """Messages as JSON: a parse a message takes three times as long, one parse of all takes far more memory."""
+    messages = content.messages[record.id] if record is not None else []
+    for k in range(0, len(messages), _BLOCK):
+        yield json.loads(b"[" + b",".join(messages[k : k + _BLOCK]) + b"]")
+
+
+def _events(path: Path, content: _Content) -> tuple[TraceEvent, ...]:
+    record = _topic(path, content, layout.topic_of(layout.EVENTS), layout.EVENT_SCHEMA[0])
+    try:
+        rows = [[row.get(k) for k in TraceEvent._fields] for rows in _blocks(content, record) for row in rows]
+    except (AttributeError, ValueError) as error:
+        raise BadInput(f"a message of {layout.EVENTS!r} that is no event: {error!r}") from None
+    return events_of({"events": rows})
 
 
 def _channel(path: Path, name: str, spec: ChannelSpec, content: _Content) -> Channel:
     where = f"{path}: channel {name!r}"
-    try:
-        record, rows = _rows(content, layout.topic_of(name), layout.SAMPLE_SCHEMA[0])
-        t, t_host = (np.array([row[clock] for row in rows], dtype=np.float64) for clock in ("t", "t_host"))
-        values = [row["value"] for row in rows]
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{where}: a message that is no sample of t, t_host and value: {error!r}") from None
+    record = _topic(path, content, layout.topic_of(name), layout.SAMPLE_SCHEMA[0])
     if record is not None and record.metadata != {"unit": spec.unit, "frame": spec.frame, "kind": spec.kind}:
         raise BadInput(
             f"{where} is declared with unit {spec.unit!r}, frame {spec.frame!r} and kind {spec.kind!r}, its topic says "
             f"{record.metadata}"
         )
-    widths = np.array([len(value) for value in values]) if all(isinstance(v, list) for v in values) else np.array([-1])
-    if (widths != spec.width).any():
-        k = int(np.argmax(widths != spec.width))
-        raise BadInput(f"{where}: sample {k} holds {str(values[k])[:60]}, expected {spec.width} numbers")
+    parts = [(np.empty((2, 0)), np.empty((0, spec.width)))]
     try:
-        value = np.array(values, dtype=np.float64).reshape(len(values), spec.width)
+        for rows in _blocks(content, record):
+            first = sum(len(value) for _, value in parts)
+            clocks = np.array([[row[clock] for row in rows] for clock in ("t", "t_host")], dtype=np.float64)
+            parts.append((clocks, _values(where, first, [row["value"] for row in rows], spec.width)))
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{where}: a message that is no sample of t, t_host and value: {error!r}") from None
+    t, t_host = np.concatenate([clocks for clocks, _ in parts], axis=1)
+    value = np.concatenate([value for _, value in parts])
+    try:
         return Channel(t=t, t_host=t_host, value=value, unit=spec.unit, frame=spec.frame, kind=spec.kind)
-    except (TypeError, ValueError) as error:
+    except BadInput as error:
         raise BadInput(f"{where}: {error}") from None
+
+
+def _values(where: str, first: int, values: list[Any], width: int) -> Float[np.ndarray, "time n"]:
+    """Rows of numbers; `first` is the number of the first sample."""
+    for k, value in enumerate(values):
+        if not isinstance(value, list) or len(value) != width:
+            raise BadInput(f"{where}: sample {first + k} holds {str(value)[:60]}, expected {width} numbers")
+    return np.array(values, dtype=np.float64).reshape(len(values), width)

@@ -12,7 +12,6 @@ applied. Quaternions stay scalar first in `obs`. Foreign files are read by `dexp
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from dexprior.data.importers.files import json_from
 from dexprior.data.importers.robomimic import ROBOMIMIC
 from dexprior.data.traces.channels import ChannelLayout, rename
 from dexprior.data.traces.grid import rows_at
+from dexprior.data.traces.staging import staged
 from dexprior.data.traces.writer import plain_info
 from dexprior.errors import BadInput, UnknownName
 from dexprior.types import Channel, Trace
@@ -41,36 +41,41 @@ def write_robomimic(traces: Sequence[Trace], out: Path, fps: float | None = None
     """
     import h5py
 
-    if out.exists():
-        raise BadInput(f"{out} exists: give another file, or remove it")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f".{out.name}.partial")
-    total = 0
-    with h5py.File(partial, "w") as file:
-        data = file.create_group("data")
-        for k, trace in enumerate(traces):
-            fps, _, rows = rows_at(trace, fps)
-            sent = [name for name in sorted(rows) if trace[name].kind == "commanded"]
-            if not sent:
-                raise BadInput(f"trace {k} has no commanded channel: robomimic needs actions; it has {', '.join(rows)}")
-            demo = data.create_group(f"demo_{k}")
-            demo["actions"] = np.concatenate([rows[name] for name in sent], axis=1)
-            demo.attrs["num_samples"] = len(demo["actions"])
-            total += len(demo["actions"])
-            for name, value in rows.items():
-                if name not in sent:
-                    demo[f"obs/{name}"] = value
-            whole = demo.create_group(_GROUP, track_order=True)
-            whole.attrs["panel_hash"] = trace.panel_hash
-            whole.attrs["info"] = json.dumps(plain_info(trace.info))
-            for name, channel in trace.channels.items():
-                group = whole.create_group(name)
-                group.attrs.update({"unit": channel.unit, "frame": channel.frame, "kind": channel.kind})
-                for part in ("t", "t_host", "value"):
-                    group[part] = getattr(channel, part)
-        data.attrs["total"] = total
-        data.attrs["env_args"] = json.dumps({"env_name": "dexprior", "type": 1, "env_kwargs": {"control_freq": fps}})
-    os.replace(partial, out)
+    for name in (name for trace in traces for name in trace.channels):
+        if "/" in name or "\0" in name or name in (".", ".."):
+            raise BadInput(f"channel {name!r}: its name cannot be a data set's")
+    with staged(out) as partial:
+        total = 0
+        with h5py.File(partial, "w") as file:
+            data = file.create_group("data")
+            for k, trace in enumerate(traces):
+                fps, _, rows = rows_at(trace, fps)
+                sent = [name for name in sorted(rows) if trace[name].kind == "commanded"]
+                if not sent:
+                    raise BadInput(
+                        f"trace {k} has no commanded channel: robomimic needs actions; it has {', '.join(rows)}"
+                    )
+                demo = data.create_group(f"demo_{k}")
+                demo["actions"] = np.concatenate([rows[name] for name in sent], axis=1)
+                demo.attrs["num_samples"] = len(demo["actions"])
+                total += len(demo["actions"])
+                for name, value in rows.items():
+                    if name not in sent:
+                        demo[f"obs/{name}"] = value
+                whole = demo.create_group(_GROUP, track_order=True)
+                whole.attrs["panel_hash"] = trace.panel_hash
+                whole.attrs["info"] = json.dumps(plain_info(trace.info))
+                for name, channel in trace.channels.items():
+                    group = whole.create_group(name)
+                    group.attrs.update({"unit": channel.unit, "frame": channel.frame, "kind": channel.kind})
+                    for part in ("t", "t_host", "value"):
+                        array = getattr(channel, part)
+                        # HDF5 checks nothing by itself; without a sample there is no chunk to have a checksum
+                        group.create_dataset(part, data=array, fletcher32=True if array.size else None)
+            data.attrs["total"] = total
+            data.attrs["env_args"] = json.dumps(
+                {"env_name": "dexprior", "type": 1, "env_kwargs": {"control_freq": fps}}
+            )
     return [
         f"obs and actions are the last samples at {fps:g} a second; clocks, rates, events and info are in the group "
         f"data/demo_N/{_GROUP}"

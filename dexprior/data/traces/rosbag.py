@@ -16,9 +16,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import re
-import shutil
 import struct
 import zlib
 from collections import Counter
@@ -32,6 +30,7 @@ import numpy as np
 from dexprior.config import to_plain
 from dexprior.data.traces.channels import ChannelLayout, Meaning, rename
 from dexprior.data.traces.events import events_of
+from dexprior.data.traces.staging import staged
 from dexprior.data.traces.writer import ChannelSpec, plain_info
 from dexprior.errors import BadInput
 from dexprior.extras import require
@@ -167,7 +166,7 @@ def read_rosbag(path: Path, layout: Mapping[str, ChannelLayout]) -> Trace:
         raise BadInput(
             f"{path}: topic {unknown[0][0]} holds {unknown[0][1]}; types that are read: {', '.join(MESSAGES)}"
         )
-    if not samples:
+    if not samples and not about:
         held = ", ".join(f"{topic} ({kind})" for topic, kind in skipped) or "no message"
         raise BadInput(
             f"{path}: no topic that can be read, it holds {held}; types that are read: {', '.join(MESSAGES)}"
@@ -176,9 +175,7 @@ def read_rosbag(path: Path, layout: Mapping[str, ChannelLayout]) -> Trace:
     info: dict[str, Any] = {"names": {name: list(s.names) for name, s in samples.items() if s.names}}
     if texts:
         info["events"] = [[host, host, text] for host, text in texts]
-    trace = Trace(channels=channels, panel_hash="", info=info)
-    if about:
-        trace = _ours(path, trace, about)
+    trace = _ours(path, channels, about) if about else Trace(channels=channels, panel_hash="", info=info)
     if notes:
         trace.info["notes"] = [*trace.info.get("notes", []), *notes]
     named = {name: replace(said, source=_source(said), field=None) for name, said in layout.items()}
@@ -241,15 +238,15 @@ def _channel(path: Path, name: str, samples: _Samples, notes: list[str], *, stam
         raise BadInput(f"{path}: channel {name!r}: {error}") from None
 
 
-def _ours(path: Path, trace: Trace, about: Mapping[str, Any]) -> Trace:
+def _ours(path: Path, found: Mapping[str, Channel], about: Mapping[str, Any]) -> Trace:
     """Names, meanings and info of a bag that `write_rosbag` wrote."""
     if about.get("schema") != _SCHEMA:
         raise BadInput(f"{path}: topic {_ABOUT} holds {about.get('schema')!r}, this version reads {_SCHEMA!r}")
     channels = {}
     for name, said in about["channels"].items():
         meaning = {key: said[key] for key in ("unit", "frame", "kind")}
-        if said["source"] in trace.channels:
-            channels[name] = replace(trace[said["source"]], **meaning)
+        if said["source"] in found:
+            channels[name] = replace(found[said["source"]], **meaning)
         else:
             empty = np.empty(0)
             channels[name] = Channel(t=empty, t_host=empty, value=np.empty((0, said["width"])), **meaning)
@@ -269,42 +266,40 @@ def write_rosbag(trace: Trace, out: Path) -> list[str]:
     """
     first = out.suffix == ".bag"
     stores = _package("typesys")
-    if out.exists():
-        raise BadInput(f"{out} exists: give another name, or remove it")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    partial = out.with_name(f".{out.name}.partial")
-    if partial.is_dir():
-        shutil.rmtree(partial)
-    partial.unlink(missing_ok=True)
     store = stores.get_typestore(stores.Stores.ROS1_NOETIC if first else stores.Stores.ROS2_HUMBLE)
     plans = {name: _Plan(name, channel, trace, _Maker(store, first)) for name, channel in trace.channels.items()}
-    writer = _package("rosbag1").Writer(partial) if first else _package("rosbag2").Writer(partial, version=9)
-    with writer:
+    topics = Counter([_ABOUT, "/events", *((plan.topic, plan.part) for plan in plans.values())])
+    if twice := [name for name, plan in plans.items() if topics[plan.topic, plan.part] > 1 or topics[plan.topic]]:
+        raise BadInput(f"channels {', '.join(twice)}: topic {plans[twice[0]].topic} is taken; call them otherwise")
+    with staged(out) as partial:  # a ROS 2 bag's storage is named after its folder
+        writer = _package("rosbag1").Writer(partial) if first else _package("rosbag2").Writer(partial, version=9)
+        with writer:
 
-        def send(connection: Any, host: int, message: Any) -> None:
-            pack = store.serialize_ros1 if first else store.serialize_cdr
-            writer.write(connection, host, pack(message, connection.msgtype))
+            def send(connection: Any, host: int, message: Any) -> None:
+                pack = store.serialize_ros1 if first else store.serialize_cdr
+                writer.write(connection, host, pack(message, connection.msgtype))
 
-        note = writer.add_connection(_ABOUT, _TEXT, typestore=store)
-        links = {n: writer.add_connection(plan.topic, plan.type, typestore=store) for n, plan in plans.items()}
-        events = events_of(trace.info)
-        spoken = writer.add_connection("/events", _TEXT, typestore=store) if events else None
-        rows: list[tuple[int, Any, Any]] = [
-            (host, links[n], m) for n, plan in plans.items() for host, m in plan.messages()
-        ]
-        text = store.types[_TEXT]
-        rows += [(_nanoseconds("event", np.array([e.t_host]))[0], spoken, text(data=e.name)) for e in events]
-        rows.sort(key=lambda row: row[0])
-        about = {
-            "schema": _SCHEMA,
-            "panel_hash": trace.panel_hash,
-            "info": plain_info(trace.info),
-            "channels": {n: {**to_plain(ChannelSpec.of(trace[n])), "source": plan.source} for n, plan in plans.items()},
-        }
-        send(note, rows[0][0] if rows else 0, text(data=json.dumps(about)))
-        for host, connection, message in rows:
-            send(connection, host, message)
-    os.replace(partial, out)
+            note = writer.add_connection(_ABOUT, _TEXT, typestore=store)
+            links = {n: writer.add_connection(plan.topic, plan.type, typestore=store) for n, plan in plans.items()}
+            events = events_of(trace.info)
+            spoken = writer.add_connection("/events", _TEXT, typestore=store) if events else None
+            rows: list[tuple[int, Any, Any]] = [
+                (host, links[n], m) for n, plan in plans.items() for host, m in plan.messages()
+            ]
+            text = store.types[_TEXT]
+            rows += [(_nanoseconds("event", np.array([e.t_host]))[0], spoken, text(data=e.name)) for e in events]
+            rows.sort(key=lambda row: row[0])
+            about = {
+                "schema": _SCHEMA,
+                "panel_hash": trace.panel_hash,
+                "info": plain_info(trace.info),
+                "channels": {
+                    n: {**to_plain(ChannelSpec.of(trace[n])), "source": plan.source} for n, plan in plans.items()
+                },
+            }
+            send(note, rows[0][0] if rows else 0, text(data=json.dumps(about)))
+            for host, connection, message in rows:
+                send(connection, host, message)
     return ["clocks are whole nanoseconds", f"unit, frame, kind, panel_hash and info stand in one text on {_ABOUT}"]
 
 
@@ -330,7 +325,7 @@ class _Plan:
 
     def __init__(self, name: str, channel: Channel, trace: Trace, make: _Maker) -> None:
         self.topic = "/" + name.replace(".", "/")
-        if not re.fullmatch(r"(/[A-Za-z_][A-Za-z0-9_]*)+", self.topic) or self.topic == "/events":
+        if not re.fullmatch(r"(/[A-Za-z_][A-Za-z0-9_]*)+", self.topic):
             raise BadInput(f"channel {name!r} cannot be a topic: letters, digits and _, parts separated by a dot")
         self.name, self.channel, self.make = name, channel, make
         width = channel.value.shape[1]

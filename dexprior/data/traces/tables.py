@@ -1,6 +1,6 @@
 """Traces as CSV: a folder that holds everything, or one table.
 
-FOLDER/trace.json      schema, panel_hash, info, and unit, frame, kind and width of every channel
+FOLDER/trace.json      schema, panel_hash, info, unit, frame, kind and width of every channel, and rows of every file
 FOLDER/NAME.csv        `t` and `t_host` [s], `v0`, `v1`, ... in the channel's unit; a row a sample, at its own rate
 FOLDER/events.csv      `t`, `t_host`, `name`
 
@@ -20,9 +20,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,11 +29,13 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.artifacts import write_atomic, write_json
+from dexprior.config import config, validate
 from dexprior.data.traces.channels import ChannelLayout, meaning_of, rename
 from dexprior.data.traces.events import events_of
+from dexprior.data.traces.staging import check_free, staged
 from dexprior.data.traces.writer import ChannelSpec, plain_info
-from dexprior.errors import BadInput
-from dexprior.types import Channel, Trace
+from dexprior.errors import BadInput, ConfigError
+from dexprior.types import Channel, ChannelKind, Trace
 
 __all__ = ["read_csv", "write_csv"]
 
@@ -47,27 +47,34 @@ def write_csv(trace: Trace, out: Path) -> list[str]:
     """Write a folder, or one table where `out` ends in `.csv`; returns what the form cannot hold.
 
     Raises:
-        BadInput: the folder exists; for one table: other channels than `command` and `measured` in rad, or of different
-            length.
+        BadInput: `out` exists, or a name that no file can have; for one table: other channels than `command` and
+            `measured` in rad, or of different length.
     """
     if out.suffix == ".csv":
         return _write_motion(trace, out)
-    if out.exists():
-        raise BadInput(f"{out} exists: give another folder, or remove it")
-    partial = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    for name, channel in trace.channels.items():
-        if Path(name).name != name or name == "events":
-            raise BadInput(f"channel {name!r}: its name cannot be a file's")
-        columns = ["t", "t_host", *(f"v{k}" for k in range(channel.value.shape[1]))]
-        (partial / f"{name}.csv").write_text(_text(columns, [channel.t, channel.t_host, *channel.value.T]))
-    _write_events(partial / "events.csv", trace)
+    _check_names(list(trace.channels))
     info = {k: v for k, v in plain_info(trace.info).items() if k != "events"}
+    rows = {name: len(channel.t) for name, channel in trace.channels.items()}
     about = {"schema": _SCHEMA, "panel_hash": trace.panel_hash, "info": info}
-    write_json(partial / _ABOUT, about | {"channels": {n: ChannelSpec.of(c) for n, c in trace.channels.items()}})
-    os.replace(partial, out)
+    about |= {"channels": {n: ChannelSpec.of(c) for n, c in trace.channels.items()}}
+    with staged(out) as partial:
+        partial.mkdir()
+        for name, channel in trace.channels.items():
+            columns = ["t", "t_host", *(f"v{k}" for k in range(channel.value.shape[1]))]
+            text = _text(columns, [channel.t, channel.t_host, *channel.value.T])
+            (partial / f"{name}.csv").write_text(text, encoding="utf-8")
+        _write_events(partial / "events.csv", trace)
+        write_json(partial / _ABOUT, about | {"rows": rows | {"events": len(events_of(trace.info))}})
     return []
+
+
+def _check_names(names: list[str]) -> None:
+    for name in names:
+        if Path(name).name != name or "\0" in name or name == "events":
+            raise BadInput(f"channel {name!r}: its name cannot be a file's")
+    lower = [name.lower() for name in names]
+    if twice := [name for name in names if lower.count(name.lower()) > 1]:
+        raise BadInput(f"channels {', '.join(twice)}: one file on a disk that does not tell capitals apart")
 
 
 def read_csv(path: Path, layout: Mapping[str, ChannelLayout]) -> Trace:
@@ -125,35 +132,75 @@ def _read_folder(folder: Path, layout: Mapping[str, ChannelLayout]) -> Trace:
     path = folder / _ABOUT
     if not path.is_file():
         raise BadInput(f"{folder} holds no {_ABOUT}; a folder of CSVs needs it, one table is read as FILE.csv")
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        schema, specs, info = about["schema"], about["channels"], dict(about["info"])
-        panel = about["panel_hash"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{path} is no description of a trace, or it is truncated: {error!r}") from None
-    if schema != _SCHEMA:
-        raise BadInput(f"{path} holds {schema!r}, this version reads {_SCHEMA!r}")
+    about, info = _about(path)
+    rows = about.rows
     channels, notes = {}, list(info.get("notes", []))
-    for name, spec in specs.items():
+    for name, spec in about.channels.items():
         columns, table, cut = _table(folder / f"{name}.csv", empty=True)
-        expected = ["t", "t_host", *(f"v{k}" for k in range(spec["width"]))]
+        expected = ["t", "t_host", *(f"v{k}" for k in range(spec.width))]
         if columns != expected:
             raise BadInput(f"{folder / name}.csv has the columns {', '.join(columns)}, expected {', '.join(expected)}")
-        notes += cut
-        meaning = {key: spec[key] for key in ("unit", "frame", "kind")}
+        notes += cut + _short(f"{name}.csv", len(table), rows.get(name))
         channels[name] = _made(
-            folder / f"{name}.csv", name, t=table[:, 0], t_host=table[:, 1], value=table[:, 2:], **meaning
-        )
-    with (folder / "events.csv").open(newline="", encoding="utf-8") as stream:
-        rows = list(csv.reader(stream))[1:]
-    if rows:
-        try:
-            info["events"] = [[float(t), float(host), name] for t, host, name in rows]
-        except ValueError as error:
-            raise BadInput(f"{folder / 'events.csv'}: {error}") from None
+            folder / f"{name}.csv", name, t=table[:, 0], t_host=table[:, 1], value=table[:, 2:], unit=spec.unit,
+            frame=spec.frame, kind=spec.kind,
+        )  # fmt: skip
+    events = _read_events(folder / "events.csv")
+    notes += _short("events.csv", len(events), rows.get("events"))
+    if events:
+        info["events"] = events
     if notes:
         info["notes"] = notes
-    return Trace(channels=rename(channels, layout, folder), panel_hash=panel, info=info)
+    return Trace(channels=rename(channels, layout, folder), panel_hash=about.panel_hash, info=info)
+
+
+@config
+class _Spec:
+    width: int
+    unit: str
+    frame: str
+    kind: ChannelKind
+
+
+@config
+class _About:
+    schema: str
+    panel_hash: str
+    channels: dict[str, _Spec]
+    rows: dict[str, int]
+
+
+def _about(path: Path) -> tuple[_About, dict[str, Any]]:
+    """What the description says, and the trace's info."""
+    try:
+        plain = json.loads(path.read_text(encoding="utf-8"))
+        schema = plain["schema"]
+        if schema == _SCHEMA:
+            info = dict(plain.pop("info"))
+            return validate(_About, plain, where=str(path)), info
+    except (ValueError, KeyError, TypeError, ConfigError) as error:
+        raise BadInput(f"{path} is no description of a trace, or it is truncated: {error!r}") from None
+    raise BadInput(f"{path} holds {schema!r}, this version reads {_SCHEMA!r}")
+
+
+def _short(file: str, found: int, written: int | None) -> list[str]:
+    """A file that was cut between two lines looks whole: only the count that was written tells."""
+    if written is None or found == written:
+        return []
+    return [f"{file}: {found} rows of {written} that were written"]
+
+
+def _read_events(path: Path) -> list[list[Any]]:
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file")
+    text = path.read_bytes().decode(errors="replace")
+    try:
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        if not text.endswith("\n"):
+            rows = rows[:-1]  # half a last line
+        return [list(event) for event in events_of({"events": [[float(t), float(host), n] for t, host, n in rows[1:]]})]
+    except (ValueError, csv.Error) as error:
+        raise BadInput(f"{path}: {error}") from None
 
 
 def _write_events(path: Path, trace: Trace) -> None:
@@ -178,6 +225,7 @@ def _write_motion(trace: Trace, out: Path) -> list[str]:
             f"command has {sent.value.shape}, measured {seen.value.shape} samples and joints: one table has a row for "
             "both; give a folder (out=NAME without .csv)"
         )
+    check_free(out)
     joints = trace.info.get("joints") or [f"joint{k}" for k in range(sent.value.shape[1])]
     columns = ["t", *(f"{joint}_command" for joint in joints), *(f"{joint}_measured" for joint in joints), "t_measured"]
     write_atomic(out, _text(columns, [sent.t, *sent.value.T, *seen.value.T, seen.t]).encode())

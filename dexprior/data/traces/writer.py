@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
 import io
 import json
 import math
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,12 +24,14 @@ from dexprior.config import to_plain
 from dexprior.data.traces import layout
 from dexprior.data.traces.clocks import check_clocks
 from dexprior.data.traces.events import events_of
+from dexprior.data.traces.staging import check_free
 from dexprior.errors import BadInput, UnknownName
 from dexprior.types import Channel, ChannelKind, Trace
 
 __all__ = ["ChannelSpec", "TraceWriter", "plain_info", "write_trace"]
 
 _PRODUCER = "dexprior"
+_BLOCK = 10_000  # samples that are text at a time
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,9 +92,9 @@ class TraceWriter:
             BadInput: the file exists, or no channel, a name that is empty or `events`, or info that is no plain data.
         """
         self.path = Path(path)
-        if self.path.exists():
-            raise BadInput(f"{self.path} exists: a recording is never overwritten; give another name")
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not flush_s >= 0:
+            raise BadInput(f"TraceWriter.flush_s = {flush_s}: expected seconds, 0 or more")
+        check_free(self.path)
         self._file = self.path.open("xb")
         try:
             self._stream = _Stream(self._file, channels, panel_hash, dict(info or {}), flush_s)
@@ -119,12 +123,17 @@ class TraceWriter:
 
         Raises:
             UnknownName: the channel was not declared.
-            BadInput: another width or number of samples, values that are not finite, a clock that does not go on.
+            BadInput: the writer is closed, another width or number of samples, values that are not finite, a clock
+                that does not go on.
         """
+        self._check_open()
         if name not in self._stream.specs:
             raise UnknownName("channel", name, sorted(self._stream.specs))
         spec = self._stream.specs[name]
-        times, host, rows = (np.atleast_1d(np.asarray(a, dtype=np.float64)) for a in (t, t_host, value))
+        try:
+            times, host, rows = (np.atleast_1d(np.asarray(a, dtype=np.float64)) for a in (t, t_host, value))
+        except (TypeError, ValueError) as error:
+            raise BadInput(f"channel {name!r}: a sample that is no numbers: {error}") from None
         rows = rows[None] if rows.ndim == 1 else rows
         if rows.shape != (len(times), spec.width) or host.shape != times.shape or times.ndim != 1:
             raise BadInput(
@@ -148,13 +157,19 @@ class TraceWriter:
         """Append an event.
 
         Raises:
-            BadInput: a time that is not finite, or a name that is no text.
+            BadInput: the writer is closed, a time that is not finite, or a name that is no text.
         """
+        self._check_open()
         self._stream.event(*events_of({"events": [[t, t_host, name]]})[0])
         self._flush_when_due()
 
     def flush(self) -> None:
-        """Hand what was appended to the operating system now."""
+        """Hand what was appended to the operating system now.
+
+        Raises:
+            BadInput: the writer is closed.
+        """
+        self._check_open()
         self._stream.writer.flush()
         self._flushed = time.monotonic()
 
@@ -182,6 +197,10 @@ class TraceWriter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
+    def _check_open(self) -> None:
+        if self._file.closed:
+            raise BadInput(f"{self.path} is closed: nothing can be appended")
+
     def _flush_when_due(self) -> None:
         if time.monotonic() - self._flushed >= self._flush_s:
             self.flush()
@@ -191,8 +210,10 @@ def write_trace(trace: Trace, path: str | Path) -> Path:
     """Write a whole trace as one MCAP file, atomically; channels are interleaved by the host's clock.
 
     Raises:
-        BadInput: clocks that `read_trace` would refuse, an event that is none, or info that is no plain data.
+        BadInput: the file exists, clocks that `read_trace` would refuse, an event that is none, or info that is no
+            plain data.
     """
+    check_free(Path(path))
     check_clocks(trace.channels)
     buffer = io.BytesIO()
     specs = {name: ChannelSpec.of(channel) for name, channel in trace.channels.items()}
@@ -254,10 +275,9 @@ class _Stream:
 
     def trace(self, trace: Trace) -> None:
         """Append all samples of a trace in the order in which the host saw them."""
-        messages = [m for name, c in trace.channels.items() for m in self._messages(name, c.t, c.t_host, c.value)]
-        order = np.argsort(np.concatenate([c.t_host for c in trace.channels.values()]), kind="stable")
-        for k in order.tolist():
-            self.writer.add_message(*messages[k])
+        channels = [self._messages(name, c.t, c.t_host, c.value) for name, c in trace.channels.items()]
+        for message in heapq.merge(*channels, key=itemgetter(1)):
+            self.writer.add_message(*message)
 
     def event(self, t: float, t_host: float, name: str, sequence: int = 0) -> None:
         """Append an event."""
@@ -277,13 +297,14 @@ class _Stream:
         t: Float[np.ndarray, " time"],
         t_host: Float[np.ndarray, " time"],
         value: Float[np.ndarray, "time n"],
-    ) -> list[tuple[int, int, bytes, int]]:
+    ) -> Iterator[tuple[int, int, bytes, int]]:
         channel = self.ids[name]
-        rows = zip(
-            t.tolist(), t_host.tolist(), value.tolist(), layout.nanoseconds(t_host), layout.nanoseconds(t)
-        )  # fmt: skip
-        # repr of a list of finite floats is JSON, and a third of json.dumps' time
-        return [(channel, log, b'{"t":%a,"t_host":%a,"value":%a}' % (a, b, v), pub) for a, b, v, log, pub in rows]
+        for k in range(0, len(t), _BLOCK):  # lists of a million floats take more memory than the file
+            part = slice(k, k + _BLOCK)
+            log, published = layout.nanoseconds(t_host[part]), layout.nanoseconds(t[part])
+            for a, b, v, at, pub in zip(t[part].tolist(), t_host[part].tolist(), value[part].tolist(), log, published):
+                # repr of a list of finite floats is JSON, and a third of json.dumps' time
+                yield channel, at, b'{"t":%a,"t_host":%a,"value":%a}' % (a, b, v), pub
 
     def _metadata(self, info: dict[str, Any]) -> dict[str, str]:
         plain = {k: v for k, v in plain_info(info).items() if k != "events"}

@@ -338,3 +338,88 @@ def test_loading_the_package_loads_neither_torch_nor_what_is_optional():
     code = f"import sys, dexprior.data.traces; print(*[m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_a_file_cut_at_every_hundredth_reads_or_says_why(trace, tmp_path):
+    path = write_trace(trace, tmp_path / "a.mcap")
+    data = path.read_bytes()
+    for part in range(100):
+        path.write_bytes(data[: len(data) * part // 100])
+        back, error = attempt(path)
+        assert str(path) in error if back is None else back.panel_hash == "abc", part
+
+
+def test_names_of_any_script_and_events_of_several_lines_survive(same, tmp_path):
+    t = np.arange(3) * 0.1
+    one = Channel(t=t, t_host=t, value=np.ones((3, 1)), unit="Ω·m", frame="тест", kind="measured")
+    events = [[0.1, 0.1, 'größe 力\n"x",\r\n y'], [0.1, 0.1, ""]]
+    odd = Trace(channels={"kraft_größe": one, "力": one}, panel_hash="ü", info={"events": events})
+    same(odd, read_trace(write_trace(odd, tmp_path / "größe.mcap")))
+
+
+def test_recordings_are_never_overwritten_nor_written_after_their_end(trace, tmp_path):
+    """A second writer on one path, of either sort, is refused; the first one goes on."""
+    path = tmp_path / "a.mcap"
+    with TraceWriter(path, {"force": FORCE}) as writer:
+        writer.append("force", 0.0, 0.0, [1.0, 2.0, 3.0])
+        with pytest.raises(BadInput, match="never overwritten"):
+            TraceWriter(path, {"force": FORCE})
+        with pytest.raises(BadInput, match="never overwritten"):
+            write_trace(trace, path)
+        writer.append("force", 1.0, 1.0, [1.0, 2.0, 3.0])
+    for late in (
+        lambda: writer.append("force", 2.0, 2.0, [1.0, 2.0, 3.0]),
+        lambda: writer.event(2.0, 2.0, "x"),
+        writer.flush,
+    ):
+        with pytest.raises(BadInput, match="is closed"):
+            late()
+    assert len(read_trace(path)["force"].t) == 2
+    with pytest.raises(BadInput, match="folder is a file"):
+        write_trace(trace, path / "b.mcap")
+    with pytest.raises(BadInput, match="never overwritten"):
+        write_trace(trace, tmp_path)
+    with pytest.raises(ArtifactError, match="a folder, expected one file"):
+        read_trace(tmp_path)
+
+
+def test_a_writer_names_settings_and_samples_that_are_none(tmp_path):
+    for flush_s in (-1.0, np.nan):
+        with pytest.raises(BadInput, match="flush_s"):
+            TraceWriter(tmp_path / "a.mcap", {"force": FORCE}, flush_s=flush_s)
+    with TraceWriter(tmp_path / "a.mcap", {"force": FORCE}) as writer:
+        for value in (["a", "b", "c"], [[1.0, 2.0, 3.0], [1.0]]):
+            with pytest.raises(BadInput, match="'force': a sample that is no numbers"):
+                writer.append("force", 0.0, 0.0, value)
+
+
+def test_a_topic_twice_or_of_another_schema_is_refused(tmp_path):
+    with pytest.raises(BadInput, match=r"'/force' has the schema 'x', expected 'dexprior.sample'"):
+        read_trace(foreign(tmp_path / "a.mcap", GOOD, schema="x"))
+    path = tmp_path / "b.mcap"
+    channels = json.dumps({"force": {"width": 2, "unit": "N", "frame": "-", "kind": "measured"}})
+    about = {"schema": SCHEMA, "panel_hash": "", "info": "{}", "flush_s": "0.5", "channels": channels}
+    with path.open("wb") as stream:
+        writer = Writer(stream)
+        writer.start()
+        writer.add_metadata(METADATA, about)
+        made = writer.register_schema(SAMPLE_SCHEMA[0], "jsonschema", b"{}")
+        for _ in range(2):
+            number = writer.register_channel("/force", "json", made, {"unit": "N", "frame": "-", "kind": "measured"})
+            writer.add_message(number, 0, json.dumps(GOOD[0]).encode(), 0)
+        writer.finish()
+    with pytest.raises(BadInput, match="'/force' is there 2 times"):
+        read_trace(path)
+
+
+def test_more_samples_than_are_parsed_at_a_time_stay_in_order(same, tmp_path):
+    rng, n = np.random.default_rng(0), 25_000
+    t = np.arange(n) * 0.001
+    slow = Channel(t=t[::10], t_host=t[::10], value=rng.normal(size=(n // 10, 2)), unit="N", frame="-", kind="measured")
+    fast = Channel(t=t, t_host=t, value=rng.normal(size=(n, 1)), unit="m", frame="-", kind="measured")
+    both = Trace(channels={"fast": fast, "slow": slow}, panel_hash="")
+    same(both, read_trace(write_trace(both, tmp_path / "a.mcap")))
+    about = json.dumps({"force": {"width": 2, "unit": "N", "frame": "-", "kind": "measured"}})
+    rows = [{"t": k, "t_host": k, "value": [k, 0]} for k in range(10_003)] + [{"t": 1e6, "t_host": 1e6, "value": [1]}]
+    with pytest.raises(BadInput, match="sample 10003 holds"):
+        read_trace(foreign(tmp_path / "b.mcap", rows, metadata={"channels": about}))

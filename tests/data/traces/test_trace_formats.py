@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import shutil
@@ -21,7 +22,7 @@ from dexprior.data.traces import (
     trace_paths,
     write_trace,
 )
-from dexprior.errors import BadInput, ConfigError, UnknownName
+from dexprior.errors import BadInput, ConfigError, DexpriorError, UnknownName
 from dexprior.types import Channel, Trace
 
 
@@ -267,3 +268,90 @@ def test_json_of_the_csv_folder_is_plain(trace, tmp_path):
     export_traces([trace], "csv", tmp_path / "a")
     about = json.loads((tmp_path / "a" / "trace.json").read_text())
     assert about["channels"]["touch"] == {"width": 4, "unit": "N", "frame": "pads", "kind": "measured"}
+
+
+# --- what breaks ---
+
+
+def files(path):
+    return [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+
+
+@pytest.mark.parametrize("out", ["csv:a", "lerobot:a", "robomimic:a.hdf5", "rosbag:a.bag", "rosbag:a"])
+def test_cut_files_and_flipped_bytes_read_or_say_why(out, trace, tmp_path):
+    """No other exception than ours, whatever a disk did."""
+    format, name = out.split(":")
+    if format == "rosbag":
+        pytest.importorskip("rosbags")
+    rng, path = np.random.default_rng(0), tmp_path / name
+    export_traces([Trace(channels={n: trace[n] for n in ("command", "touch")}, panel_hash="")], format, path)
+    for file in files(path):
+        data = file.read_bytes()
+        cuts = [data[: len(data) * part // 100] for part in range(0, 100, 10)]
+        flips = [data[:k] + bytes([data[k] ^ 0x84]) + data[k + 1 :] for k in rng.integers(0, len(data), 10)]
+        for damaged in [*cuts, *flips]:
+            file.write_bytes(damaged)
+            with contextlib.suppress(DexpriorError):
+                import_trace(path, format)
+        file.write_bytes(data)
+    import_trace(path, format)
+
+
+def test_a_csv_that_was_cut_between_two_lines_says_so(trace, tmp_path):
+    export_traces([trace], "csv", tmp_path / "a")
+    for name, left in (("touch", 30), ("events", 1)):
+        path = tmp_path / "a" / f"{name}.csv"
+        path.write_text("".join(path.read_text().splitlines(keepends=True)[: left + 1]))
+    back = import_trace(tmp_path / "a", "csv")
+    assert back.info["notes"] == [
+        "touch.csv: 30 rows of 40 that were written",
+        "events.csv: 1 rows of 2 that were written",
+    ]
+    assert len(back["touch"].t) == 30
+    (tmp_path / "a" / "events.csv").unlink()
+    with pytest.raises(BadInput, match=r"events\.csv: no such file"):
+        import_trace(tmp_path / "a", "csv")
+
+
+def test_flipped_bits_of_a_demonstration_are_found(trace, tmp_path):
+    path = tmp_path / "a.hdf5"
+    export_traces([trace], "robomimic", path)
+    data = path.read_bytes()
+    at = data.index(trace["wrench"].value[100:110].tobytes())
+    path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
+    with pytest.raises(BadInput, match="damaged"):
+        import_trace(path, "robomimic")
+
+
+@pytest.mark.parametrize(
+    ("format", "names", "message"),
+    [
+        ("csv", ["a\0b"], "cannot be a file's"),
+        ("csv", ["events"], "cannot be a file's"),
+        ("csv", ["Force", "force"], "Force, force: one file on a disk"),
+        ("lerobot", ["arm/q", "arm.q"], "are one feature, 'observation.arm.q'"),
+        ("robomimic", ["a/t"], "cannot be a data set's"),
+        ("rosbag", ["arm/q", "arm.q"], "topic /arm/q is taken"),
+        ("rosbag", ["dexprior.trace"], "topic /dexprior/trace is taken"),
+    ],
+)
+def test_names_that_a_format_cannot_hold_are_refused_and_nothing_stays(format, names, message, trace, tmp_path):
+    if format == "rosbag":
+        pytest.importorskip("rosbags")
+    channels = {"command": trace["command"], **dict.fromkeys(names, trace["touch"])}
+    with pytest.raises(BadInput, match=message):
+        export_traces([Trace(channels=channels, panel_hash="")], format, tmp_path / "a")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("out", ["csv:a", "rosbag:a.bag", "rosbag:a"])
+def test_one_sample_and_none_go_out_and_come_back(out, same, tmp_path):
+    format, name = out.split(":")
+    if format == "rosbag":
+        pytest.importorskip("rosbags")
+    one = Channel(t=[1.0], t_host=[2.0], value=np.ones((1, 3)), unit="N", frame="-", kind="measured")
+    none = dataclasses.replace(one, t=np.empty(0), t_host=np.empty(0), value=np.empty((0, 3)))
+    for k, channels in enumerate(({"x": one, "y": none}, {"y": none})):
+        few = Trace(channels=channels, panel_hash="p")
+        export_traces([few], format, tmp_path / f"{k}{name}")
+        same(few, import_trace(tmp_path / f"{k}{name}", format))
