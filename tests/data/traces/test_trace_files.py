@@ -171,7 +171,7 @@ def test_a_killed_writer_leaves_all_but_the_last_moment(tmp_path):
     assert len(fast.t) >= 300
     np.testing.assert_array_equal(fast.value[:, 0], np.arange(len(fast.t)))
     np.testing.assert_array_equal(slow.value[:, 0], 10 * np.arange(len(slow.t)))
-    (note,) = back.info["notes"]
+    note = back.info["notes"][0]  # a gap may follow, where the machine paused
     assert "the file breaks off" in note
     assert "the last 0.05 s" in note
     assert f"{len(fast.t)} of fast, {len(slow.t)} of slow" in note
