@@ -353,5 +353,6 @@ def test_the_report_of_traces_is_that_of_the_same_csv(tmp_path, capsys):
         assert (tmp_path / f"{form}-report" / "report.html").is_file()
         found[form] = json.loads((tmp_path / f"{form}-report" / "report.json").read_text())
     assert found["mcap"]["motions"] == found["csv"]["motions"]
-    lag = found["mcap"]["motions"][0]["joints"][0]["lag"]
-    assert lag["low"] <= 0.08 <= lag["high"]
+    for joint in JOINTS:
+        lag = found["mcap"]["joints"][joint]["lag_s"]
+        assert lag["lowest"] - 5e-4 <= 0.08 <= lag["highest"] + 5e-4
