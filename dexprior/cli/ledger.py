@@ -123,7 +123,7 @@ def _probe(config: Config) -> int:
 
 
 def _compare(config: Config, words: list[str]) -> int:
-    from dexprior.transfer.history import compare_rounds
+    from dexprior.transfer.rounds import compare_rounds
 
     show(compare_rounds(words, config.out))
     return 0

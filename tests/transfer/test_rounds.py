@@ -11,9 +11,8 @@ from dexprior.artifacts import write_json
 from dexprior.data.traces import write_trace
 from dexprior.errors import ArtifactError, BadInput, ConfigError
 from dexprior.transfer.diagnosis import CAUSES, BankConfig, identified, inject_cause
-from dexprior.transfer.history import compare_rounds
 from dexprior.transfer.replay import Probe, wiping
-from dexprior.transfer.rounds import COLUMNS, add_round, read_round, write_template
+from dexprior.transfer.rounds import COLUMNS, add_round, compare_rounds, read_round, write_template
 from dexprior.types import Channel, Trace
 from dexprior.worlds.tasks import make_task
 

@@ -1,57 +1,26 @@
-"""A transfer round filled in by hand: a folder with `round.yaml`, `trials.csv` and, where there are any, traces.
-
-dexprior ledger new runs/round-1        # writes both files, with every field explained
-...                                     # run the robot, fill them in
-dexprior ledger add runs/round-1        # checks them; writes ledger.json, ledger.html and the cases to replay
-"""
+"""What was filled in by hand: `round.yaml` and `trials.csv`, checked line by line."""
 
 from __future__ import annotations
 
 import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import yaml
 
 from dexprior.artifacts import write_atomic
 from dexprior.config import config, validate
-from dexprior.data.traces import read_trace
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
-from dexprior.transfer.diagnosis import (
-    CAUSES,
-    BankConfig,
-    Diagnosis,
-    SignatureBank,
-    Trial,
-    diagnose,
-    identified,
-    inject_cause,
-    prior_of_failures,
-)
+from dexprior.transfer.diagnosis import Trial
 from dexprior.transfer.diagnosis.evidence import PHASES, Phase
-from dexprior.transfer.divergence import (
-    Divergence,
-    DivergenceConfig,
-    DivergenceDetector,
-    distance,
-    draw_divergence,
-    groups_needed,
-    signals_of,
-)
 from dexprior.transfer.ledger import Ledger, WorldResult
-from dexprior.transfer.page import Page, ledger_section
-from dexprior.transfer.replay import CHANNELS, Probe
-from dexprior.types import Channel
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["COLUMNS", "Round", "RoundConfig", "add_round", "read_round", "write_template"]
+__all__ = ["COLUMNS", "Round", "RoundConfig", "read_round", "write_template"]
 
 COLUMNS: dict[str, str] = {
     "world": "name of the world, as in round.yaml",
@@ -167,111 +136,6 @@ def read_round(folder: str | Path) -> Round:
         cases=_cases(sides, settings) if paired else (),
     )  # fmt: skip
     return Round(settings, ledger, trials, traces)
-
-
-def add_round(
-    folder: str | Path,
-    *,
-    divergence: DivergenceConfig | None = None,
-    bank: BankConfig | None = None,
-    seed: int = 0,
-) -> dict[str, Any]:
-    """Read a round, compare its traces, explain its failures, and write ledger.json and ledger.html beside it.
-
-    Traces of an instance are compared where there are enough simulated ones of it; where not, the ledger says so.
-    Replays of a probe are compared with replays simulated here, and explained.
-
-    Raises:
-        BadInput: what `read_round` and `first_divergence` refuse.
-        ArtifactError: a trace that cannot be read.
-    """
-    folder = Path(folder)
-    found = read_round(folder)
-    rows, distances, figures, notes = [], [], [], list(found.ledger.notes)
-    for instance, path in found.traces[found.settings.real].items():
-        if found.settings.reference is None:
-            continue
-        simulated = sorted((folder / found.settings.reference / instance).glob("*.mcap"))
-        config = divergence or DivergenceConfig(timing="")
-        real = read_trace(path)
-        channels = [name for name, c in real.channels.items() if c.kind == "measured"]
-        needed = groups_needed(len(channels), config)
-        if len(simulated) < needed:
-            notes.append(
-                f"Instance {instance}: first divergence not testable, {len(simulated)} simulated traces of "
-                f"{needed} that {len(channels)} channels need."
-            )
-            continue
-        reference = signals_of([[read_trace(p)] for p in simulated], channels)
-        measured = signals_of([[real]], channels, like=reference)
-        detector = DivergenceDetector.fit(reference, config)
-        rows.append(tuple(detector.compare(measured, seed=seed)[0]))
-        figures.append((draw_divergence(detector, measured, rows[-1]), f"Instance {instance}"))
-        distances.append(distance(measured, reference))
-        notes += [f"Instance {instance}: {note}." for note in measured.notes]
-    diagnosis = prior_of_failures(found.trials)
-    if found.settings.probe is not None and found.settings.replays is not None:
-        explained = _explain(folder, found, divergence or DivergenceConfig(), bank or BankConfig(), seed)
-        rows.append(explained[0])
-        distances.append(explained[1])
-        diagnosis = explained[2].gaps
-        figures.append((explained[3], "Replays of the probe"))
-        notes.append(f"The probe's replays: {_said(explained[2])}.")
-    measured_in = sorted({name for d in distances for name in d})
-    mean = {name: float(np.mean([d[name] for d in distances if name in d])) for name in measured_in}
-    ledger = replace(
-        found.ledger, divergences=tuple(rows), distance=mean or None, notes=tuple(notes),
-        diagnosis=diagnosis,
-    )  # fmt: skip
-    ledger.save(folder / "ledger.json")
-    data = ledger.to_json()
-    page = Page("Transfer ledger", f"Round {data['round']}: what the simulator promised, and what the robot did")
-    ledger_section(page, data)
-    for figure, what in figures:
-        page.figure(figure, f"{what}: simulated band (two standard deviations of the family) and what the robot did")
-    page.write(folder / "ledger.html")
-    return data
-
-
-def _explain(
-    folder: Path, found: Round, config: DivergenceConfig, size: BankConfig, seed: int
-) -> tuple[tuple[Divergence, ...], dict[str, float], Diagnosis, Figure]:
-    """First divergence, distance and diagnosis of a robot that replayed a probe."""
-    assert found.settings.probe is not None  # checked by the caller
-    assert found.settings.replays is not None
-    probe = Probe.read(folder / found.settings.probe)
-    paths = sorted((folder / found.settings.replays).glob("*.mcap"))
-    if len(paths) < 2:
-        raise BadInput(
-            f"{folder / found.settings.replays} holds {len(paths)} MCAP trace(s); a diagnosis needs two repeats or more"
-        )
-    traces = [replace(read_trace(path), panel_hash=probe.panel_hash) for path in paths]
-    channels = [name for name in CHANNELS if all(name in trace.channels for trace in traces)]
-    if not channels:
-        raise BadInput(f"{paths[0]} has the channels {', '.join(traces[0].channels)}; a replay: {', '.join(CHANNELS)}")
-    family = identified(probe.task)
-    rng = np.random.default_rng(seed)
-    groups = groups_needed(len(channels) + 1, config)
-    reference = inject_cause(
-        probe, None, family.sample(rng, groups), np.ones(groups), repeats=len(traces), seed=seed
-    ).only(channels)  # fmt: skip
-    t, q = probe.commands(family)
-    command = Channel(t=t, t_host=t, value=q, unit="rad", frame="-", kind="commanded")
-    real = signals_of([traces], channels, like=reference, reference=command)
-    detector = DivergenceDetector.fit(reference, config)
-    rows = tuple(detector.compare(real, seed=seed)[0])
-    bank = SignatureBank.make(
-        probe, CAUSES, repeats=len(traces), null=size.null, each=size.each, channels=channels, seed=seed
-    )  # fmt: skip
-    figure = draw_divergence(detector, real, rows)
-    return rows, distance(real, reference), diagnose(bank, real, trials=found.trials)[0], figure
-
-
-def _said(diagnosis: Diagnosis) -> str:
-    if not diagnosis.seen:
-        return "nothing that the family does not do"
-    ranked = sorted(diagnosis.causes.items(), key=lambda item: -item[1])[:3]
-    return "explained by " + ", ".join(f"{name} ({p:.0%})" for name, p in ranked)
 
 
 def _template() -> str:

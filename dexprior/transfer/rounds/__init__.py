@@ -1,0 +1,12 @@
+"""Transfer rounds with a real robot: a folder with `round.yaml`, `trials.csv` and, where there are any, traces.
+
+dexprior ledger new runs/round-1        # writes both files, with every field explained
+...                                     # run the robot, fill them in
+dexprior ledger add runs/round-1        # checks them; writes ledger.json and ledger.html
+"""
+
+from dexprior.transfer.rounds.adding import add_round
+from dexprior.transfer.rounds.history import compare_rounds
+from dexprior.transfer.rounds.reading import COLUMNS, Round, RoundConfig, read_round, write_template
+
+__all__ = ["COLUMNS", "Round", "RoundConfig", "add_round", "compare_rounds", "read_round", "write_template"]
