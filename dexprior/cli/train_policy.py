@@ -1,6 +1,7 @@
 """Train a policy: task=insertion by batched PPO with an annealed KL to the behavioral prior, or without it
 (use_prior=false); task=push by SAC on sequential pushing, in MuJoCo or in the hybrid.
 
+dexprior train-policy init=runs/mine/07-policy policy.warmup=0
 dexprior train-policy task=push push.striker.kind=hybrid push.striker.surrogate=runs/mine/collision.safetensors
 """
 
@@ -12,6 +13,7 @@ from typing import Annotated, Literal
 
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
+from dexprior.errors import BadInput
 from dexprior.policy.ppo import PpoConfig
 from dexprior.policy.pushing import PushConfig
 
@@ -26,6 +28,8 @@ class Config:
     """Folder of the behavioral prior's run."""
     use_prior: bool = True
     """Whether to regularize to it."""
+    init: str | None = None
+    """Run folder of a policy whose actor training starts from, for the insertion."""
     out: str = "runs/policy"
     """Run folder."""
     seed: Annotated[int, Ge(0)] = 0
@@ -39,6 +43,8 @@ class Config:
 def run(config: Config, words: list[str]) -> int:
     """Train and show."""
     if config.task == "push":
+        if config.init is not None:
+            raise BadInput(f"train-policy init={config.init}: only task=insertion starts from an actor")
         from dexprior.policy.pushing import train
 
         train(config.push, Path(config.out), config.seed)
@@ -48,7 +54,12 @@ def run(config: Config, words: list[str]) -> int:
     from dexprior.pipeline.stages import stage_policy
 
     result = stage_policy(
-        config.policy, Path(config.behavior), Path(config.out), seed=config.seed, use_prior=config.use_prior
+        config.policy,
+        Path(config.behavior),
+        Path(config.out),
+        seed=config.seed,
+        use_prior=config.use_prior,
+        init=None if config.init is None else Path(config.init),
     )
     show(result)
     return 0

@@ -237,13 +237,16 @@ def stage_collision(config: CollisionConfig, folder: Path, *, seed: int) -> dict
     return run_collision(config, folder, seed=seed, data=find_ellipse_impacts())
 
 
-def stage_policy(config: PpoConfig, behavior: Path, folder: Path, *, seed: int, use_prior: bool) -> dict[str, Any]:
-    """PPO with the behavioral prior, or the same PPO without it."""
+def stage_policy(
+    config: PpoConfig, behavior: Path, folder: Path, *, seed: int, use_prior: bool, init: Path | None = None
+) -> dict[str, Any]:
+    """PPO with the behavioral prior, or the same PPO without it; from a fresh actor, or from that of the run `init`."""
 
     def work() -> dict[str, Any]:
         panel = read_panel(behavior / "panel.json")
         bank = BehaviorPrior.load(behavior / "behavior.safetensors") if use_prior else None
-        actor, curve = train_ppo(panel, bank, config, folder, seed=seed)
+        start = None if init is None else load_actor(init / "actor.safetensors")
+        actor, curve = train_ppo(panel, bank, config, folder, seed=seed, init=start)
         save_actor(actor, folder / "actor.safetensors", seed=seed, extra={"prior": use_prior})
         last = curve[-1]
         return {
@@ -253,7 +256,8 @@ def stage_policy(config: PpoConfig, behavior: Path, folder: Path, *, seed: int, 
             "steps": last["step"],
         }
 
-    parents = _parents(behavior / "behavior.safetensors")
+    started = [] if init is None else [init / "actor.safetensors"]
+    parents = _parents(behavior / "behavior.safetensors", *started)
     return run_stage(folder, f"policy-{'prior' if use_prior else 'plain'}", config, seed, work, parents=parents)
 
 

@@ -81,7 +81,13 @@ class _Rollout:
 
 
 def train_ppo(
-    panel: Panel, prior: BehaviorPrior | None, config: PpoConfig, folder: Path, *, seed: int
+    panel: Panel,
+    prior: BehaviorPrior | None,
+    config: PpoConfig,
+    folder: Path,
+    *,
+    seed: int,
+    init: Actor | None = None,
 ) -> tuple[Actor, list[dict[str, float]]]:
     """Train an actor, or go on from `folder/state.safetensors`; returns it with its learning curve.
 
@@ -91,15 +97,25 @@ def train_ppo(
     Args:
         panel: training instances; with a prior, the ones that it knows.
         prior: None trains the same PPO without regularization.
+        init: an actor whose weights and spread training starts from; the critic is new, and a warm-up still imitates
+            the prior: `warmup=0` keeps what the actor knows.
 
     Raises:
-        BadInput: the prior was built for another panel.
+        BadInput: the prior was built for another panel, or the actor has other sizes than the configuration's.
     """
     if prior is not None and prior.panel_hash != panel.hash:
         raise BadInput(f"the behavioral prior was built for panel {prior.panel_hash}, this one is {panel.hash}")
     torch.manual_seed(seed)
     networks = config.actor if prior is not None else replace(config.actor, log_std=config.plain_log_std)
     actor, critic = Actor(networks), Critic(networks)
+    if init is not None:
+        sizes = [(c.width, c.point_width) for c in (init.config, config.actor)]
+        if sizes[0] != sizes[1]:
+            raise BadInput(
+                f"the actor to start from has (width, point_width) = {sizes[0]}, the configuration {sizes[1]}: set "
+                "policy.actor.width and policy.actor.point_width"
+            )
+        actor.load_state_dict(init.state_dict())
     optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=config.learning_rate, eps=1e-5)
     state = folder / "state.safetensors"
     done = 0

@@ -89,6 +89,19 @@ def test_without_a_prior_there_is_no_kl_and_no_warm_up(panel, tmp_path):
     assert curve[0]["kl"] == curve[0]["beta"] == 0.0
 
 
+def test_training_starts_from_a_given_actor_and_names_other_sizes(imitated, panel, tmp_path):
+    """With a step that moves nothing, the actor comes out as it went in."""
+    config = PpoConfig(**SMALL, iterations=1, warmup=0, epochs=1, learning_rate=1e-12)
+    actor, _ = train_ppo(panel, None, config, tmp_path / "still", seed=1, init=imitated[0])
+    for name, weight in imitated[0].state_dict().items():
+        torch.testing.assert_close(actor.state_dict()[name], weight, atol=1e-6, rtol=0)
+    fresh, _ = train_ppo(panel, None, config, tmp_path / "fresh", seed=1)
+    assert (fresh.body[0].weight - actor.body[0].weight).abs().max() > 0.01
+    wide = replace(config, actor=ActorConfig(width=40, point_width=8))
+    with pytest.raises(BadInput, match=r"\(32, 8\), the configuration \(40, 8\)"):
+        train_ppo(panel, None, wide, tmp_path / "wide", seed=1, init=imitated[0])
+
+
 def test_the_weight_of_the_kl_is_annealed_geometrically():
     config = PpoConfig(iterations=10, warmup=3, kl_start=0.4, kl_end=0.001)
     beta = np.array([_beta(config, k) for k in range(10)])
