@@ -8,6 +8,8 @@ dexprior ledger compare A B     several rounds, in order: is the gap closing? ou
 dexprior ledger fit-servo      friction of a servo from logs: train=DIR test=DIR out=RESULT.json
 dexprior ledger fit-noise LOG  noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
 dexprior ledger report LOGDIR  lag, backlash, noise floor and first departure of an arm's joints: out=DIR
+dexprior ledger plan           which real data to collect next: diagnosis=FILE out=DIR; plan.json, trials.csv, plan.html
+                               results=trials.csv reads the filled sheet back; recordings=DIR names what to train on
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ from dexprior.errors import BadInput
 from dexprior.pipeline.stages import EvaluationConfig
 from dexprior.transfer import DivergenceConfig
 from dexprior.transfer.arm import ArmReportConfig
+from dexprior.transfer.collection import PlanConfig
 from dexprior.transfer.diagnosis import BankConfig
 from dexprior.transfer.noise import NoiseFitConfig
 from dexprior.transfer.servo import ServoFitConfig
 
-WORDS = ("new DIR", "add DIR", "probe", "compare DIR DIR ...", "fit-servo", "fit-noise LOG", "report LOGDIR")
+WORDS = ("new DIR", "add DIR", "probe", "compare DIR DIR ...", "plan", "fit-servo", "fit-noise LOG", "report LOGDIR")
 
 
 @config
@@ -47,6 +50,18 @@ class Config:
     """For fit-servo: folder of logs that are predicted."""
     published: str | None = None
     """For fit-servo: JSON of a published friction model M1, for comparison."""
+    diagnosis: str | None = None
+    """For plan: JSON with the probability of every gap and of `unknown`, alone or under `probabilities`."""
+    protocols: str | None = None
+    """For plan: YAML that overrides fields of protocols."""
+    results: str | None = None
+    """For plan: the filled trial sheet of the plan in `out`."""
+    partial: bool = False
+    """For plan with results: whether pairs that were not run yet may remain."""
+    registered: str | None = None
+    """For plan with results: the preregistration's hash as it was published."""
+    recordings: str | None = None
+    """For plan with results: folder of the recorded episodes."""
     seed: Annotated[int, Ge(0)] = 0
     """Of the search; for a policy it is recorded only, as the panel has its own."""
     evaluation: EvaluationConfig = EvaluationConfig()
@@ -61,6 +76,8 @@ class Config:
     """How an arm's logs are measured."""
     noise: NoiseFitConfig = NoiseFitConfig()
     """How sensors' noise is."""
+    plan: PlanConfig = PlanConfig()
+    """What is collected next."""
 
 
 def run(config: Config, words: list[str]) -> int:
@@ -77,6 +94,8 @@ def run(config: Config, words: list[str]) -> int:
         return _fit_noise(config, words[1:])
     if words[:1] == ["report"]:
         return _report(config, words[1:])
+    if words == ["plan"]:
+        return _plan(config) if config.results is None else _read_back(config, config.results)
     if words:
         raise BadInput(f"ledger {' '.join(words)}: choices: {', '.join(WORDS)}, or nothing")
     from dexprior.pipeline.transfer import stage_ledger
@@ -192,6 +211,57 @@ def _report(config: Config, words: list[str]) -> int:
             "left_out": ledger.refused,
             "lag_s": {joint: ledger.pooled(joint)["lag_s"] for joint in ledger.joints},
             "next_steps": next_steps(ledger),
+        }
+    )
+    return 0
+
+
+def _plan(config: Config) -> int:
+    from dexprior.transfer.collection import plan_collection, read_probabilities, read_protocols, write_plan
+
+    if config.diagnosis is None:
+        raise BadInput("ledger plan: give diagnosis=FILE.json, or results=trials.csv of a plan that was made")
+    plan = plan_collection(
+        read_probabilities(config.diagnosis),
+        None,
+        config.plan.budget,
+        read_protocols(config.protocols),
+        config.seed,
+        config.plan,
+    )
+    page = write_plan(plan, config.out)
+    show(
+        {
+            "page": page,
+            "pairs": plan.pairs,
+            "hours": plan.hours,
+            "expected_width": plan.steps[-1].expected_width if plan.steps else plan.width_before,
+            "preregistration": plan.preregistration_hash,
+        }
+    )
+    return 0
+
+
+def _read_back(config: Config, results: str) -> int:
+    from dexprior.artifacts import write_json
+    from dexprior.transfer.collection import read_back, read_plan, write_manifest
+
+    out = Path(config.out)
+    plan = read_plan(out / "plan.json", registered=config.registered)
+    reading = read_back(plan, results, partial=config.partial)
+    manifest = None
+    if config.recordings is not None:
+        manifest = write_manifest(reading, config.recordings, out / "train.json", init=config.policy)
+    result = reading.to_json()
+    write_json(out / "result.json", result)
+    show(
+        {
+            "result": out / "result.json",
+            "train": manifest,
+            "closable_gap": {when: gap["interval"] for when, gap in result["closable_gap"].items()},
+            "voided": sum(reading.voided.values()),
+            "unrun": reading.unrun,
+            "verdict": None if reading.verdict is None else reading.verdict.outcome,
         }
     )
     return 0
