@@ -1,6 +1,6 @@
 """Simulated campaigns with a hidden truth: pairs and hours until the closable gap is known, planned against uniform.
 
-    python benchmarks/collection.py [CAMPAIGNS]
+    python benchmarks/collection.py [CAMPAIGNS] [CASE]
 
 Truth, not the planner's prior: a diagnosis from Dirichlet(0.6 for each gap, 0.3 for "unknown"); a main cause drawn from
 it, with probability 0.3 a second one, any; each costs 0.1 + 0.5 Beta(2, 2), every other gap Laplace(0.015); success is
@@ -173,12 +173,15 @@ def compare(case: str, worlds: list[World], ours: str, chosen: list[Choose]) -> 
 
 def main() -> None:
     campaigns = int(sys.argv[1]) if len(sys.argv) > 1 else 300
+    only = sys.argv[2] if len(sys.argv) > 2 else ""
     for case, diagnosis, instances in (
         ("right diagnosis", "right", 64),
         ("blind diagnosis", "blind", 64),
         ("worst diagnosis", "worst", 64),
         ("right diagnosis, gap not measured", "right", 0),
     ):
+        if only not in case:
+            continue
         worlds = [draw(seed, diagnosis, instances) for seed in range(campaigns)]
         held = [(low <= w.closable <= high, high - low) for w in worlds for low, high in [prior(w).interval()]]
         rate = Rate(sum(h for h, _ in held), len(held))

@@ -261,6 +261,7 @@ def _read_back(config: Config, results: str) -> int:
             "closable_gap": {when: gap["interval"] for when, gap in result["closable_gap"].items()},
             "voided": sum(reading.voided.values()),
             "unrun": reading.unrun,
+            "next": next(iter(reading.promise)),
             "verdict": None if reading.verdict is None else reading.verdict.outcome,
         }
     )

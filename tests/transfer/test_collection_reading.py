@@ -176,7 +176,9 @@ def test_missing_results_are_named_unless_the_campaign_goes_on(folder):
     sheet = fill(folder, change=blank("on_site", 4))
     with pytest.raises(BadInput, match="no result of on_site-005"):
         read(folder, sheet)
-    assert read(folder, sheet, partial=True).counts["on_site"].n == 4
+    partial = read(folder, sheet, partial=True)
+    assert partial.counts["on_site"].n == 4
+    assert next(iter(partial.promise)) == "on_site"  # contact has its pairs, the other gaps have no probability
     unverified = read(folder, fill(folder, change=blank(VERIFY)), partial=True)
     assert unverified.verdict is None
 

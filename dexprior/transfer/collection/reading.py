@@ -16,8 +16,9 @@ from dexprior.config import validate
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.stats import compare_pairs
 from dexprior.transfer.collection.belief import Belief, Contribution, PairCounts
-from dexprior.transfer.collection.planning import SCHEMA, PlanConfig
+from dexprior.transfer.collection.planning import SCHEMA, PlanConfig, best_next
 from dexprior.transfer.collection.preregistration import Verdict, judge, preregistration_hash
+from dexprior.transfer.collection.protocols import Protocol, Recorded
 from dexprior.transfer.collection.sheet import ABORTS, ARMS, COMPARISON, VERIFY, VERIFY_ARMS, read_sheet
 
 __all__ = ["Reading", "read_back", "read_plan", "write_manifest"]
@@ -44,6 +45,9 @@ class Reading:
     """Successful runs outside the verification: trial, protocol, file."""
     unrun: int
     """Pairs that were not run."""
+    promise: dict[str, float]
+    """Information about the closable gap that each protocol promises now [nat/h], largest first: run the next pairs of
+    the first, as a campaign that follows its outcomes needs fewer than one that follows its plan."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -60,6 +64,7 @@ class Reading:
             "counts": {name: asdict(c) for name, c in self.counts.items()},
             "voided": self.voided,
             "unrun": self.unrun,
+            "information_nat_per_hour": self.promise,
             "closable_gap": {"before": described(self.before), "after": described(self.after)},
             "comparisons": self.comparisons,
             "verdict": None if self.verdict is None else asdict(self.verdict),
@@ -142,20 +147,28 @@ def read_back(plan: Mapping[str, Any], sheet: str | Path, *, partial: bool = Fal
     if missing and not partial:
         raise BadInput(f"{sheet}: no result of {_some(missing)}; plan.partial=true reads a campaign that goes on")
     before = _belief(plan)
-    gaps = {name: p["gap"] for name, p in plan["inputs"]["protocols"].items()}
+    protocols = {
+        name: Protocol(**p | {"records": tuple(Recorded(**r) for r in p["records"]), "requires": tuple(p["requires"])})
+        for name, p in plan["inputs"]["protocols"].items()
+    }
     measured: dict[str, PairCounts] = {}
     for protocol, c in counts.items():
         if protocol != VERIFY:
-            measured[gaps[protocol]] = measured.get(gaps[protocol], PairCounts(0, 0, 0)) + c
+            gap = protocols[protocol].gap
+            measured[gap] = measured.get(gap, PairCounts(0, 0, 0)) + c
+    after = before.updated(measured)
+    opened = {name for name, c in counts.items() if c.n}
+    rates = best_next(after, protocols, opened, _settings(plan))[1]
     episodes = tuple(
         {"trial": row["trial"], "protocol": row["protocol"], "file": row["episode"]}
         for row in rows
         if row["protocol"] != VERIFY and results[row["trial"]] == 1 and row["episode"]
     )
     return Reading(
-        counts=counts, voided=voided, before=before, after=before.updated(measured),
+        counts=counts, voided=voided, before=before, after=after,
         comparisons=comparisons, verdict=verdict,
         episodes=episodes, unrun=sum(map(len, blank.values())),
+        promise=dict(sorted(rates.items(), key=lambda item: -item[1])),
     )  # fmt: skip
 
 
@@ -213,12 +226,15 @@ def write_manifest(reading: Reading, recordings: str | Path, out: str | Path, *,
 
 
 def _belief(plan: Mapping[str, Any]) -> Belief:
-    given = plan["inputs"]
-    settings: PlanConfig = validate(PlanConfig, dict(given["settings"]), where="plan.inputs.settings")
+    given, settings = plan["inputs"], _settings(plan)
     return Belief.from_diagnosis(
         given["probabilities"], {k: Contribution(**c) for k, c in given["contributions"].items()},
         quiet=settings.quiet, trust=settings.trust, measured=settings.measured(),
     )  # fmt: skip
+
+
+def _settings(plan: Mapping[str, Any]) -> PlanConfig:
+    return validate(PlanConfig, dict(plan["inputs"]["settings"]), where="plan.inputs.settings")
 
 
 def _check_design(rows: Sequence[Mapping[str, str]], design: Mapping[str, Any], sheet: str | Path) -> None:
