@@ -158,6 +158,7 @@ def test_files_hold_the_inputs_and_the_page_nothing_from_outside(plan, tmp_path)
     page = write_plan(plan, tmp_path).read_text()
     data = json.loads((tmp_path / "plan.json").read_text())
     assert data["seed"] == 0
+    assert data["inputs"]["settings"]["budget"] == 150.0
     assert data["inputs"]["probabilities"] == DIAGNOSIS
     assert data["header"]["config_hash"] == config_hash(plan.settings)
     assert {row["protocol"] for row in data["information"]} == set(PROTOCOLS)

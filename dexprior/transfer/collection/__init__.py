@@ -9,7 +9,14 @@ from dexprior.transfer.collection.belief import (
     check_probabilities,
     read_probabilities,
 )
-from dexprior.transfer.collection.planning import CollectionPlan, PlanConfig, Step, best_next, plan_collection
+from dexprior.transfer.collection.planning import (
+    CollectionPlan,
+    PlanConfig,
+    Step,
+    best_next,
+    normal_width,
+    plan_collection,
+)
 from dexprior.transfer.collection.preregistration import Panel, Verdict, judge, preregister, preregistration_hash
 from dexprior.transfer.collection.protocols import PROTOCOLS, Protocol, Recorded, read_protocols
 from dexprior.transfer.collection.reading import Reading, read_back, read_plan, write_manifest
@@ -56,6 +63,7 @@ __all__ = [
     "information_figure",
     "judge",
     "make_trials",
+    "normal_width",
     "plan_collection",
     "preregister",
     "preregistration_hash",

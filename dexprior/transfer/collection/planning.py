@@ -15,7 +15,7 @@ of the table is taken.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -29,7 +29,7 @@ from dexprior.transfer.collection.preregistration import Panel, preregister
 from dexprior.transfer.collection.protocols import PROTOCOLS, Protocol
 from dexprior.transfer.collection.sheet import Trial, make_trials
 
-__all__ = ["SCHEMA", "CollectionPlan", "PlanConfig", "Step", "best_next", "plan_collection"]
+__all__ = ["SCHEMA", "CollectionPlan", "PlanConfig", "Step", "best_next", "normal_width", "plan_collection"]
 
 SCHEMA = "dexprior.collection_plan/1"
 _BLOCKS = (1, 2, 4, 8)  # sizes that compete, in batches
@@ -193,10 +193,10 @@ def plan_collection(
             that regulates force without a protocol that records it.
         UnknownName: a gap that there is not.
     """
-    settings = settings or PlanConfig()
-    protocols = dict(PROTOCOLS if protocols is None else protocols)
     if not (np.isfinite(budget) and budget >= 0):
         raise BadInput(f"budget = {budget} h: must be finite and not negative")
+    settings = replace(settings or PlanConfig(), budget=float(budget))
+    protocols = dict(PROTOCOLS if protocols is None else protocols)
     contributions = dict(settings.contributions() if contributions is None else contributions)
     belief = Belief.from_diagnosis(
         probabilities, contributions, quiet=settings.quiet, trust=settings.trust, measured=settings.measured()
@@ -248,12 +248,9 @@ def _allocate(
     curves = {n: _Curve(belief, p, settings) for n, p in protocols.items()}
     done = dict.fromkeys(protocols, 0)
     others = belief.variance_of_sum() - sum(curve(0) for curve in curves.values())
-    measured = settings.measured()
-    precision = 0.0 if measured is None else 1.0 / (measured[1] ** 2 + belief.unknown_variance)
 
-    def variance(planned: Mapping[str, int]) -> float:
-        v = others + sum(curve(planned[n]) for n, curve in curves.items())
-        return 1.0 / (1.0 / max(v, 1e-12) + precision)
+    def width_of(planned: Mapping[str, int]) -> float:
+        return normal_width(belief, settings, others + sum(curve(planned[n]) for n, curve in curves.items()))
 
     steps: list[Step] = []
     spent = 0.0
@@ -263,15 +260,15 @@ def _allocate(
         hours = _hours(protocols[name], done[name], pairs)
         spent += hours
         done[name] += pairs
-        width = 2 * 1.959964 * float(np.sqrt(variance(done)))
+        width = width_of(done)
         steps.append(
             Step(protocol=name, pairs=pairs, hours=hours, total_hours=spent, expected_width=width, reason=reason)
         )
 
     for name in required:
         add(name, protocols[name].minimum_pairs, "required")
-    while 2 * 1.959964 * np.sqrt(variance(done)) > settings.width:
-        now, best = variance(done), (0.0, "", 0)
+    while width_of(done) > settings.width:
+        now, best = width_of(done), (0.0, "", 0)
         for name, p in protocols.items():
             for block in _BLOCKS:
                 pairs = block * settings.batch
@@ -279,13 +276,26 @@ def _allocate(
                 hours = _hours(p, done[name], pairs)
                 if done[name] + pairs > most[name] or spent + hours > left + 1e-9:
                     continue
-                gain = 0.5 * np.log(now / variance(done | {name: done[name] + pairs}))
+                gain = np.log(now / width_of(done | {name: done[name] + pairs}))
                 if gain / hours > best[0] * (1 + 1e-9):
                     best = (float(gain / hours), name, pairs)
         if best[0] < 1e-9:
             break
         add(best[1], best[2], "information")
     return tuple(steps), belief.width()
+
+
+def normal_width(belief: Belief, settings: PlanConfig, variance: float) -> float:
+    """Width of the closable gap's 95 % interval, were everything normal.
+
+    Args:
+        belief: whose unknown part stands between the closable and the measured gap.
+        settings: which may hold a measured gap.
+        variance: of the sum of contributions, the measured gap left out.
+    """
+    measured = settings.measured()
+    precision = 0.0 if measured is None else 1.0 / (measured[1] ** 2 + belief.unknown_variance)
+    return 2 * 1.959964 * float(1.0 / (1.0 / max(variance, 1e-12) + precision)) ** 0.5
 
 
 class _Curve:

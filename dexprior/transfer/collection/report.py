@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dexprior.families import GAPS
-from dexprior.transfer.collection.planning import CollectionPlan
+from dexprior.transfer.collection.planning import CollectionPlan, normal_width
 from dexprior.transfer.collection.sheet import BLOCK, RESULTS, VERIFY, write_sheet
 from dexprior.transfer.page import Page
 
@@ -70,20 +70,21 @@ def width_figure(plan: CollectionPlan) -> Figure:
         if step.protocol not in seen:
             seen.add(step.protocol)
             axes.annotate(
-                step.protocol, (at, width), xytext=(6, 8), textcoords="offset points", fontsize=9, ha="left",
+                step.protocol, (at, width), xytext=(2, 5), textcoords="offset points", fontsize=9, rotation=35,
             )  # fmt: skip
     axes.axhline(plan.settings.width, color=_MUTED, linestyle="--")
     axes.annotate("wanted", (0.0, plan.settings.width), xytext=(2, 4), textcoords="offset points", fontsize=9)
     axes.set_xlabel("hours of the robot, verification left out")
     axes.set_ylabel("expected width of the 95 % interval")
-    axes.set_ylim(0)
     axes.margins(x=0.12)
+    axes.set_ylim(0, 1.35 * max(widths))
     axes.spines[["top", "right"]].set_visible(False)
     return figure
 
 
 def _normal_width(plan: CollectionPlan) -> float:
-    return 2 * 1.959964 * plan.belief().variance ** 0.5
+    belief = plan.belief()
+    return normal_width(belief, plan.settings, belief.variance_of_sum())
 
 
 def _why(page: Page, plan: CollectionPlan) -> None:
@@ -179,6 +180,10 @@ def _how(page: Page) -> None:
         "First collect, then train one policy with the collection and one without, then run the pairs in the order "
         "of trials.csv: both runs of a pair one after the other, same instance, same conditions, in the order given. "
         "Whoever says whether a run succeeded should not know which policy ran."
+    )
+    page.text(
+        "After each block, read the sheet back (dexprior ledger plan results=trials.csv partial=true): it names the "
+        "protocol whose next pairs tell most, given what was seen. Following it saves about half of the pairs."
     )
     page.table(["column", "may hold"], [[name, what] for name, what in RESULTS.items()])
     page.text(
