@@ -1,15 +1,15 @@
-"""The transfer ledger: success and slip in both worlds, gaps, first divergence; and fits to real logs.
+"""The transfer ledger: what the simulator promised, what the robot did, where they part and why; fits to real logs.
 
-dexprior ledger                fill in the ledger of a policy: ledger.json and ledger.html
-dexprior ledger new DIR         a round to fill in by hand: round.yaml and trials.csv
-dexprior ledger add DIR         check it, compare its traces, write ledger.json and ledger.html
-dexprior ledger probe task=wipe a motion to replay on the robot: probe.json, command.csv; out=DIR
-dexprior ledger compare A B     several rounds, in order: is the gap closing? out=DIR
-dexprior ledger fit-servo      friction of a servo from logs: train=DIR test=DIR out=RESULT.json
-dexprior ledger fit-noise LOG  noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
-dexprior ledger report LOGDIR  lag, backlash, noise floor and first departure of an arm's joints: out=DIR
-dexprior ledger plan           which real data to collect next: diagnosis=FILE out=DIR; plan.json, trials.csv, plan.html
-                               results=trials.csv reads the filled sheet back; recordings=DIR names what to train on
+dexprior ledger                   fill in the ledger of a policy: ledger.json and ledger.html
+dexprior ledger new DIR           a round to fill in by hand: round.yaml and trials.csv
+dexprior ledger add DIR           check it, compare its traces, write ledger.json and ledger.html
+dexprior ledger probe task=wipe   a motion to replay on the robot: probe.json, command.csv; out=DIR
+dexprior ledger compare A B       several rounds, in order: is the gap closing? out=DIR
+dexprior ledger plan              which real data to collect next: diagnosis=FILE out=DIR; plan.json, trials.csv, plan.html
+                                  results=trials.csv reads the sheet back; recordings=DIR names what to train on
+dexprior ledger fit-servo         friction of a servo from logs: train=DIR test=DIR out=RESULT.json
+dexprior ledger fit-noise LOG     noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
+dexprior ledger report LOGDIR     lag, backlash, noise floor and first departure of an arm's joints: out=DIR
 """
 
 from __future__ import annotations
