@@ -5,7 +5,7 @@ dexprior ledger new DIR           a round to fill in by hand: round.yaml and tri
 dexprior ledger add DIR           check it, compare its traces, write ledger.json and ledger.html
 dexprior ledger probe task=wipe   a motion to replay on the robot: probe.json, command.csv; out=DIR
 dexprior ledger compare A B       several rounds, in order: is the gap closing? out=DIR
-dexprior ledger plan              which real data to collect next: diagnosis=FILE out=DIR; plan.json, trials.csv, plan.html
+dexprior ledger plan              which real data to collect next: diagnosis=FILE out=DIR
                                   results=trials.csv reads the sheet back; recordings=DIR names what to train on
 dexprior ledger fit-servo         friction of a servo from logs: train=DIR test=DIR out=RESULT.json
 dexprior ledger fit-noise LOG     noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
