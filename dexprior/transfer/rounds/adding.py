@@ -100,9 +100,7 @@ def add_round(
     page = Page("Transfer ledger", f"Round {data['round']}: what the simulator promised, and what the robot did")
     ledger_section(page, data)
     for c in compared:
-        page.figure(
-            c.figure, f"{c.what}: two standard deviations of the simulated family, and what the robot did"
-        )
+        page.figure(c.figure, f"{c.what}: two standard deviations of the simulated family, and what the robot did")
     page.write(folder / "ledger.html")
     return data
 
