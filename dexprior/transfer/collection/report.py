@@ -183,7 +183,7 @@ def _how(page: Page) -> None:
     )
     page.text(
         "After each block, read the sheet back (dexprior ledger plan results=trials.csv partial=true): it names the "
-        "protocol whose next pairs tell most, given what was seen. Following it saves about half of the pairs."
+        "protocol whose next pairs tell most, given what was seen. It takes fewer pairs than following the whole list."
     )
     page.table(["column", "may hold"], [[name, what] for name, what in RESULTS.items()])
     page.text(
