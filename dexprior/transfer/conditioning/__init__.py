@@ -6,7 +6,7 @@ from dexprior.transfer.conditioning.neural import NeuralConfig, neural
 from dexprior.transfer.conditioning.observations import Observations
 from dexprior.transfer.conditioning.sampler import SamplerConfig, Samples, sample_posterior
 from dexprior.transfer.conditioning.simulator import Simulator
-from dexprior.transfer.conditioning.verdicts import Conditioned, VerdictConfig
+from dexprior.transfer.conditioning.verdicts import Conditioned, Side, VerdictConfig
 
 __all__ = [
     "Conditioned",
@@ -16,6 +16,7 @@ __all__ = [
     "Observations",
     "SamplerConfig",
     "Samples",
+    "Side",
     "Simulator",
     "VerdictConfig",
     "condition",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
@@ -13,7 +13,9 @@ from dexprior.families import ParameterFamily, fit_density
 from dexprior.families.densities import DensityKind
 from dexprior.transfer.conditioning.observations import Observations
 
-__all__ = ["Conditioned", "VerdictConfig", "conclude"]
+__all__ = ["Conditioned", "Side", "VerdictConfig", "conclude"]
+
+Side = Literal["lower", "upper"]
 
 _PRIOR_DRAWS = 4096  # that the prior's spread is taken from
 _SEED = 20_002
@@ -55,6 +57,8 @@ class Conditioned:
     notes: tuple[str, ...]
     """What was lost on the way."""
     simulations: int
+    pressed: tuple[tuple[str, Side], ...] = ()
+    """Parameters whose posterior is pressed against an end of their support, and which: the truth may lie beyond."""
 
     @property
     def does_not_cover(self) -> bool:
@@ -132,13 +136,15 @@ def conclude(
             )
         )  # fmt: skip
     kept = [k for k in free if k in told or parameters[k].name in prior.density.names]
+    missed = p_value is not None and p_value < settings.alpha
+    pressed = _pressed_ends(prior, share, told, best, missed=missed)
     return Conditioned(
         family=_with_density(f"{prior.name}|traces", fitted, kept, values, settings.density),
         joint=_with_density(f"{prior.name}|traces-joint", fitted, free, values, "particles"),
         values=values, best=best, spread=spread, p_value=p_value,
-        verdicts=_verdicts(prior, observations, share, told, best, predicted, p_value, settings),
+        verdicts=_verdicts(prior, observations, pressed, predicted, p_value if missed else None),
         notes=notes + _combinations(prior, before, values, [k for k in free if k not in told], settings.margin),
-        simulations=simulations,
+        simulations=simulations, pressed=pressed,
     )  # fmt: skip
 
 
@@ -150,27 +156,40 @@ def _with_density(
     return ParameterFamily(name, tuple(parameters), density)
 
 
-def _verdicts(
+def _pressed_ends(
     prior: ParameterFamily,
-    observations: Observations,
     share: Float[np.ndarray, "particle parameter"],
     told: list[int],
     best: Float[np.ndarray, " parameter"],
-    predicted: Float[np.ndarray, " summary"],
-    p_value: float | None,
-    settings: VerdictConfig,
-) -> tuple[str, ...]:
-    missed = p_value is not None and p_value < settings.alpha
-    found = []
+    *,
+    missed: bool,
+) -> tuple[tuple[str, Side], ...]:
+    """Parameters that are pressed against an end, with the end; `missed` where no member explains the traces."""
+    found: list[tuple[str, Side]] = []
     for k in told:
         p = prior.parameters[k]
         at = float(p.share(best[k : k + 1])[0])
-        for side, end, away, near in (
-            ("lower", p.low, share[:, k], at), ("upper", p.high, 1.0 - share[:, k], 1.0 - at)
-        ):  # fmt: skip
-            if _pressed(away) or (missed and near < _NEAR):
-                found.append(f"{p.name!r} is pressed against the {side} end {end:g} {p.unit} of its support")
-    if missed:
+        if _pressed(share[:, k]) or (missed and at < _NEAR):
+            found.append((p.name, "lower"))
+        if _pressed(1.0 - share[:, k]) or (missed and 1.0 - at < _NEAR):
+            found.append((p.name, "upper"))
+    return tuple(found)
+
+
+def _verdicts(
+    prior: ParameterFamily,
+    observations: Observations,
+    pressed: tuple[tuple[str, Side], ...],
+    predicted: Float[np.ndarray, " summary"],
+    p_value: float | None,
+) -> tuple[str, ...]:
+    """What speaks against the family; `p_value` is given where the best fit misses the traces."""
+    found = []
+    for name, side in pressed:
+        p = prior.parameters[prior.names.index(name)]
+        end = p.low if side == "lower" else p.high
+        found.append(f"{name!r} is pressed against the {side} end {end:g} {p.unit} of its support")
+    if p_value is not None:
         assert observations.std is not None  # or there would be no p value
         off = np.abs(observations.mean - predicted) / observations.std * np.sqrt(observations.repeats)
         worst = ", ".join(repr(observations.names[j]) for j in np.argsort(-off)[:_SHOWN])

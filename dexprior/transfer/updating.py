@@ -1,0 +1,169 @@
+"""From a round's diagnosis to the next round's family: what is blamed is fitted to the real traces, or widened first.
+
+update = update_family(assumed, observations, simulate=..., blamed=blamed_parameters(assumed, diagnosis.causes), seed=0)
+update.family       # fitted where the traces tell it, as assumed elsewhere
+update.actions      # a sentence each, for the next ledger
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated
+
+import numpy as np
+
+from dexprior.config import Ge, Gt, Lt, config
+from dexprior.errors import BadInput, UnknownName
+from dexprior.families import Parameter, ParameterFamily
+from dexprior.transfer.conditioning import (
+    Conditioned,
+    ConditioningConfig,
+    Observations,
+    Side,
+    Simulator,
+    condition,
+)
+from dexprior.transfer.diagnosis import UNKNOWN, cause_of
+
+__all__ = ["Update", "UpdateConfig", "blamed_parameters", "update_family", "widened"]
+
+_SMALLEST = 0.25  # of a positive lower end, that one widening leaves at least: a scale does not cross zero
+
+
+@config
+class UpdateConfig:
+    """How a family is brought to the traces."""
+
+    widenings: Annotated[int, Ge(0)] = 4
+    """How often supports may be widened before what was found is taken as it is."""
+    blame: Annotated[float, Gt(0), Lt(1)] = 0.5
+    """Probability from which the most probable cause alone is believed; below it, every free parameter is fitted."""
+    conditioning: ConditioningConfig = ConditioningConfig()
+    """Of each fit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Update:
+    """A family after a round."""
+
+    family: ParameterFamily
+    actions: tuple[str, ...]
+    """What was done, a sentence each."""
+    conditioned: Conditioned
+    """The last fit; of the family with all parameters fixed that are not blamed."""
+    widenings: int
+
+
+def blamed_parameters(
+    family: ParameterFamily, causes: Mapping[str, float], settings: UpdateConfig | None = None
+) -> tuple[str, ...]:
+    """Free parameters that the most probable cause acts on; all free ones where no cause stands out or none has any.
+
+    Args:
+        family: the assumed one.
+        causes: probabilities, as `Diagnosis.causes` gives them; may be empty.
+        settings: the defaults if None.
+
+    Raises:
+        BadInput: a family without a free parameter.
+        UnknownName: a cause that there is not.
+    """
+    settings = settings or UpdateConfig()
+    free = tuple(p.name for p in family.parameters if not p.fixed)
+    if not free:
+        raise BadInput(f"family {family.name!r} has no free parameter that could be blamed")
+    known = {name: p for name, p in causes.items() if name != UNKNOWN}
+    if not known:
+        return free
+    name = max(known, key=lambda cause: known[cause])
+    cause = cause_of(name)
+    if known[name] < settings.blame or cause.kind not in ("scale", "add"):
+        return free
+    hit = tuple(p.name for p in family.parameters if not p.fixed and fnmatch.fnmatchcase(p.target, cause.target))
+    return hit or free
+
+
+def widened(parameter: Parameter, side: Side) -> Parameter:
+    """A parameter whose support reaches farther to one side, by its own width; flat over it.
+
+    A lower end above zero stays above zero: at most three quarters of it go at once.
+    """
+    width = parameter.high - parameter.low
+    low, high = parameter.low, parameter.high
+    if side == "lower":
+        low = max(low - width, _SMALLEST * low) if low > 0 else low - width
+    else:
+        high = high + width
+    if parameter.distribution == "normal":
+        parameter = replace(parameter, distribution="uniform", mean=None, std=None)
+    return replace(parameter, low=low, high=high, provenance="assumed")
+
+
+def update_family(
+    family: ParameterFamily,
+    observations: Observations,
+    *,
+    simulate: Simulator,
+    blamed: Sequence[str],
+    settings: UpdateConfig | None = None,
+    seed: int,
+) -> Update:
+    """Fit the blamed parameters to real traces; where the family does not cover them, widen it as the verdict says.
+
+    Args:
+        family: what was assumed.
+        observations: the real traces.
+        simulate: values in the order of the family's names -> summaries; it must take values beyond the supports.
+        blamed: names of the parameters to fit; the others stay at their medians meanwhile, and as they were after.
+        settings: the defaults if None.
+        seed: the same one gives the same family.
+
+    Raises:
+        UnknownName: a blamed parameter that the family does not have.
+        BadInput: no parameter, or a fixed one, is blamed; whatever `condition` raises.
+    """
+    settings = settings or UpdateConfig()
+    for name in blamed:
+        if name not in family.names:
+            raise UnknownName(f"blamed parameter of {family.name!r}", name, family.names)
+        if family.parameters[family.names.index(name)].fixed:
+            raise BadInput(f"blamed parameter {name!r} of {family.name!r} is fixed; traces cannot move it")
+    if not blamed:
+        raise BadInput(f"no parameter of {family.name!r} is blamed")
+    tried = ParameterFamily(
+        family.name, tuple(p if p.name in blamed else _at_median(p) for p in family.parameters)
+    )  # fmt: skip
+    actions: list[str] = []
+    for widenings in range(settings.widenings + 1):
+        found = condition(tried, observations, simulate=simulate, settings=settings.conditioning, seed=seed + widenings)
+        if not found.pressed or widenings == settings.widenings:
+            break
+        for name, side in found.pressed:
+            k = tried.names.index(name)
+            before, after = tried.parameters[k], widened(tried.parameters[k], side)
+            actions.append(
+                f"widened {name} from [{before.low:.3g}, {before.high:.3g}] to [{after.low:.3g}, {after.high:.3g}] "
+                f"{after.unit}: the traces press against its {side} end"
+            )
+            tried = replace(tried, parameters=tuple(after if p.name == name else p for p in tried.parameters))
+    kept = []
+    for p, fitted in zip(family.parameters, found.family.parameters):
+        told = p.name in blamed and fitted.provenance == "fitted"
+        kept.append(fitted if told or (p.name in blamed and fitted.low != p.low) else p)
+        if told:
+            low, high = found.intervals()[p.name]["interval"]
+            actions.append(f"fitted {p.name} to the real traces: {fitted.mean:.3g} [{low:.3g}, {high:.3g}] {p.unit}")
+        elif p.name in blamed:
+            actions.append(f"left {p.name} as it was: the traces do not tell it")
+    actions += [f"not explained: {verdict}" for verdict in found.verdicts]
+    return Update(
+        family=ParameterFamily(f"{family.name}|traces", tuple(kept), found.family.density), actions=tuple(actions),
+        conditioned=found, widenings=widenings,
+    )  # fmt: skip
+
+
+def _at_median(p: Parameter) -> Parameter:
+    middle = float(p.ppf(np.array([0.5]))[0])
+    return replace(p, low=middle, high=middle, distribution="uniform", mean=None, std=None)

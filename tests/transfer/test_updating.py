@@ -1,0 +1,83 @@
+"""Which parameters are blamed, and where a family goes when traces lie outside of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dexprior.errors import BadInput, UnknownName
+from dexprior.families import Parameter, ParameterFamily
+from dexprior.transfer.conditioning import ConditioningConfig, Observations, SamplerConfig
+from dexprior.transfer.updating import UpdateConfig, blamed_parameters, update_family, widened
+
+FAMILY = ParameterFamily(
+    "slide",
+    (
+        Parameter(name="friction", unit="1", low=0.6, high=0.9, target="geom/block/friction/0"),
+        Parameter(name="speed", unit="m/s", low=0.9, high=1.1, target="world/-/speed"),
+        Parameter(name="mass", unit="kg", low=0.3, high=0.3, target="body/block/mass"),
+    ),
+)
+T = np.linspace(0.02, 0.12, 6)
+FAST = UpdateConfig(
+    conditioning=ConditioningConfig(sampler=SamplerConfig(particles=128), population=8, evaluations=200)
+)
+
+
+def simulate(values):
+    return values[:, 1:2] * T - 0.5 * 9.81 * values[:, :1] * T**2
+
+
+def seen(friction, n=5):
+    truth = simulate(np.array([[friction, 1.0, 0.3]]))
+    values = truth + 2e-4 * np.random.default_rng(0).standard_normal((n, len(T)))
+    return Observations(values=values, groups=("position",) * len(T))
+
+
+def test_a_truth_below_the_support_widens_it_downwards_and_is_found():
+    update = update_family(FAMILY, seen(0.2), simulate=simulate, blamed=["friction"], settings=FAST, seed=0)
+    friction, speed, _ = update.family.parameters
+    assert update.widenings >= 1
+    assert friction.low < 0.2
+    assert friction.high == 0.9
+    assert friction.provenance == "fitted"
+    assert friction.mean == pytest.approx(0.2, abs=0.02)
+    assert speed == FAMILY.parameters[1]
+    assert update.actions[0].startswith("widened friction from [0.6, 0.9]")
+
+
+def test_a_truth_inside_is_fitted_without_widening():
+    update = update_family(FAMILY, seen(0.75), simulate=simulate, blamed=["friction"], settings=FAST, seed=0)
+    assert update.widenings == 0
+    assert (update.family.parameters[0].low, update.family.parameters[0].high) == (0.6, 0.9)
+    assert update.family.parameters[0].std < 0.3 * 0.3 / np.sqrt(12)
+
+
+def test_what_the_traces_do_not_tell_stays():
+    noisy = Observations(values=seen(0.75).values, noise=np.full(len(T), 1.0))
+    update = update_family(FAMILY, noisy, simulate=simulate, blamed=["friction"], settings=FAST, seed=0)
+    assert update.family.parameters == FAMILY.parameters
+    assert update.actions == ("left friction as it was: the traces do not tell it",)
+
+
+def test_blame_follows_the_most_probable_cause():
+    assert blamed_parameters(FAMILY, {"friction": 0.9, "unknown": 0.1}) == ("friction",)
+    assert blamed_parameters(FAMILY, {"friction": 0.3, "delay": 0.3, "unknown": 0.4}) == ("friction", "speed")
+    assert blamed_parameters(FAMILY, {"mass": 0.9}) == ("friction", "speed")  # it is fixed
+    assert blamed_parameters(FAMILY, {}) == ("friction", "speed")
+
+
+def test_a_positive_end_stays_positive():
+    p = Parameter(name="k", unit="1", low=1.0, high=9.0, distribution="log_uniform", target="geom/a/friction/0")
+    assert widened(p, "lower").low == 0.25
+    assert widened(p, "upper").high == 17.0
+    assert widened(p, "lower").distribution == "log_uniform"
+
+
+def test_wrong_blame_is_named():
+    with pytest.raises(UnknownName, match=r"grip.*friction, speed"):
+        update_family(FAMILY, seen(0.7), simulate=simulate, blamed=["grip"], seed=0)
+    with pytest.raises(BadInput, match=r"'mass'.*fixed"):
+        update_family(FAMILY, seen(0.7), simulate=simulate, blamed=["mass"], seed=0)
+    with pytest.raises(BadInput, match="no parameter"):
+        update_family(FAMILY, seen(0.7), simulate=simulate, blamed=[], seed=0)
