@@ -209,7 +209,7 @@ def replay(
         threads: of MuJoCo's pool.
 
     Returns:
-        Signals of the channels in `CHANNELS`.
+        Signals of the channels in `CHANNELS` that the robot has: without joints of an arm there is no `pose`.
     """
     values = np.asarray(values, dtype=np.float64)
     n = len(values) * repeats
@@ -224,14 +224,15 @@ def replay(
     worlds.reset(np.arange(n), scene, parameters, [tuple(events(row)) for row in parameters])
     recording = record(worlds, lambda k: np.tile(probe.actions[k], (n, 1)), len(probe.actions), every=probe.every)
     logged = {"pose": recording.q, "force": recording.wrench, "touch": recording.touch, "slip": recording.slip}
+    logged = {name: x for name, x in logged.items() if x.shape[-1]}  # a hand on a stand has no arm to log
     if disturb is not None:
-        logged |= {name: logged[name] + added for name, added in disturb(recording).items()}
+        logged |= {name: logged[name] + added for name, added in disturb(recording).items() if name in logged}
     if noisy:
         logged = _read(logged, probe.noise, rng)
     return Signals(
         t=recording.t,
         values={name: x.reshape(len(values), repeats, *x.shape[1:]) for name, x in logged.items()},
-        units=dict(CHANNELS),
+        units={name: CHANNELS[name] for name in logged},
         panel_hash=probe.panel_hash,
         shifts=np.zeros((len(values), repeats)),
         until=np.full(len(values), recording.t[-1]),
@@ -242,6 +243,6 @@ def _read(logged: Mapping[str, np.ndarray], noise: SensorNoise, rng: np.random.G
     wrench = np.repeat([noise.force, noise.torque], 3)
     sizes = {"pose": noise.joint, "force": wrench, "touch": noise.touch, "slip": noise.slip}
     read = {name: x + np.asarray(sizes[name]) * rng.standard_normal(x.shape) for name, x in logged.items()}
-    if noise.step > 0:
+    if noise.step > 0 and "pose" in read:
         read["pose"] = np.round(read["pose"] / noise.step) * noise.step
     return read
