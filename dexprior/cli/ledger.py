@@ -10,6 +10,8 @@ dexprior ledger plan              which real data to collect next: diagnosis=FIL
 dexprior ledger fit-servo         friction of a servo from logs: train=DIR test=DIR out=RESULT.json
 dexprior ledger fit-noise LOG     noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
 dexprior ledger report LOGDIR     lag, backlash, noise floor and first departure of an arm's joints: out=DIR
+dexprior ledger lab               the mini-lab: a gap on a held-out friction, and both answers to it: out=DIR
+dexprior ledger update ROUND      answer a round of the mini-lab (by=family or by=recovery) and play the next: out=DIR
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Annotated, Any
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
+from dexprior.pipeline.lab import By, LabConfig
 from dexprior.pipeline.stages import EvaluationConfig
 from dexprior.transfer import DivergenceConfig
 from dexprior.transfer.arm import ArmReportConfig
@@ -29,7 +32,10 @@ from dexprior.transfer.diagnosis import BankConfig
 from dexprior.transfer.noise import NoiseFitConfig
 from dexprior.transfer.servo import ServoFitConfig
 
-WORDS = ("new DIR", "add DIR", "probe", "compare DIR DIR ...", "plan", "fit-servo", "fit-noise LOG", "report LOGDIR")
+WORDS = (
+    "new DIR", "add DIR", "probe", "compare DIR DIR ...", "plan", "fit-servo", "fit-noise LOG", "report LOGDIR", "lab",
+    "update ROUND",
+)  # fmt: skip
 
 
 @config
@@ -78,6 +84,10 @@ class Config:
     """How sensors' noise is."""
     plan: PlanConfig = PlanConfig()
     """What is collected next."""
+    lab: LabConfig = LabConfig()
+    """Sizes of the mini-lab; an update keeps those of its round."""
+    by: By = "family"
+    """For update: fit the family and train again, or let the same policy back off and retry."""
 
 
 def run(config: Config, words: list[str]) -> int:
@@ -96,6 +106,10 @@ def run(config: Config, words: list[str]) -> int:
         return _report(config, words[1:])
     if words == ["plan"]:
         return _plan(config) if config.results is None else _read_back(config, config.results)
+    if words == ["lab"]:
+        return _lab(config)
+    if words[:1] == ["update"]:
+        return _update(config, words[1:])
     if words:
         raise BadInput(f"ledger {' '.join(words)}: choices: {', '.join(WORDS)}, or nothing")
     from dexprior.pipeline.transfer import stage_ledger
@@ -192,6 +206,26 @@ def _fit_noise(config: Config, words: list[str]) -> int:
             "sensors": models.active,
         }
     )
+    return 0
+
+
+def _lab(config: Config) -> int:
+    from dexprior.pipeline.lab import run_lab
+
+    show(run_lab(config.lab, config.out, seed=config.seed))
+    return 0
+
+
+def _update(config: Config, words: list[str]) -> int:
+    from dexprior.pipeline.lab import update_folder
+
+    if len(words) != 1:
+        raise BadInput(
+            f"ledger update takes one folder of a round, got {len(words)}: dexprior ledger update ROUND out=DIR"
+        )
+    if Path(config.out).resolve() == Path(words[0]).resolve():
+        raise BadInput(f"ledger update: out={config.out} is the round itself; choose another folder")
+    show(update_folder(words[0], config.out, by=config.by).as_dict())
     return 0
 
 

@@ -1,0 +1,94 @@
+"""The two worlds of the mini-lab, and a replay of one command in them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.families import ParameterFamily
+from dexprior.pipeline.lab.settings import LabConfig
+from dexprior.pipeline.lab.trials import Policy, episodes
+from dexprior.transfer.diagnosis import identified
+from dexprior.transfer.divergence import Signals
+from dexprior.transfer.replay import Probe, replay
+from dexprior.worlds.tasks import Scenes, Task, TaskWorlds
+
+__all__ = ["FRICTION", "assumed_family", "levels", "medians", "other_family", "predict", "probe_of", "summaries"]
+
+FRICTION = "pad_friction"
+"""Name of the parameter in which the worlds differ."""
+_EVERY = 5  # simulation steps between two samples: half a control period
+_STEP = 4  # samples between two summaries
+_TRAINED = (0.1, 0.5, 0.9)  # quantiles of a fitted family at which a gait is trained
+
+
+def assumed_family(task: Task, config: LabConfig) -> ParameterFamily:
+    """The simulator of round 1: everything is identified to 5 %, friction lies between the trained values."""
+    return _with_friction("lab-simulator", task, min(config.frictions), max(config.frictions))
+
+
+def other_family(task: Task, config: LabConfig) -> ParameterFamily:
+    """The other world: the same with the held-out friction."""
+    return _with_friction("lab-other", task, config.held_out, config.held_out)
+
+
+def medians(family: ParameterFamily) -> Float[np.ndarray, " parameter"]:
+    """Of each marginal."""
+    return np.array([p.ppf(np.array([0.5]))[0] for p in family.parameters])
+
+
+def levels(family: ParameterFamily, frictions: tuple[float, ...] | None) -> Float[np.ndarray, "level parameter"]:
+    """Parameter sets that a gait is trained in: at these frictions, or at quantiles of the family's."""
+    k = family.names.index(FRICTION)
+    chosen = family.parameters[k].ppf(np.array(_TRAINED)) if frictions is None else np.array(frictions)
+    rows = np.tile(medians(family), (len(chosen), 1))
+    rows[:, k] = chosen
+    return rows
+
+
+def probe_of(task: Task, policy: Policy, family: ParameterFamily, scene: Scenes, seconds: float) -> Probe:
+    """What a policy commands in the middle of a family, to be replayed elsewhere.
+
+    Args:
+        task: the cube.
+        policy: what acts.
+        family: whose medians the world has.
+        scene: one instance.
+        seconds: how long.
+    """
+    worlds = TaskWorlds(task, 1, family=family, threads=1)
+    done = episodes(worlds, policy, scene, medians(family)[None], seconds)
+    return Probe(task=task, scene=scene, actions=done.actions[:, 0], every=_EVERY)
+
+
+def summaries(signals: Signals, window: float) -> tuple[Float[np.ndarray, "n summary"], tuple[str, ...]]:
+    """What parameters are fitted to: channels of the mean repeat until `window` [s], and the column each belongs to."""
+    chosen = np.flatnonzero(signals.t <= window)[_STEP - 1 :: _STEP]
+    parts, columns = [], []
+    for name, x in signals.values.items():
+        flat = x[:, :, chosen].reshape(-1, len(chosen), x.shape[-1]).swapaxes(1, 2)
+        parts.append(flat.reshape(len(flat), -1))
+        columns += [f"{name}[{k}]" for k in range(x.shape[-1]) for _ in chosen]
+    return np.concatenate(parts, axis=1), tuple(columns)
+
+
+def predict(
+    probe: Probe, family: ParameterFamily, values: Float[np.ndarray, "n parameter"], window: float
+) -> np.ndarray:
+    """Summaries of worlds with these values, without noise; values beyond the supports are taken as they are."""
+    steps = round(window / probe.task.control_dt)
+    short = replace(probe, actions=probe.actions[:steps], repeatability=0.0)
+    reach = tuple(
+        replace(p, low=float(min(p.low, column.min())), high=float(max(p.high, column.max())), distribution="uniform",
+                mean=None, std=None, transform=None)
+        for p, column in zip(family.parameters, values.T)
+    )  # fmt: skip
+    wide = ParameterFamily(family.name, reach)
+    return summaries(replay(short, wide, values, repeats=1, seed=0, noisy=False, threads=1), window)[0]
+
+
+def _with_friction(name: str, task: Task, low: float, high: float) -> ParameterFamily:
+    known = identified(task).parameters
+    return ParameterFamily(name, tuple(replace(p, low=low, high=high) if p.name == FRICTION else p for p in known))
