@@ -44,6 +44,7 @@ def test_golden_gaps(tmp_path):
     assert data["signatures"] == ["phase contact: 38 of 38 failures"]
     assert data["cases"] == [f"{i:03d}" for i in range(62, 81)]
     assert max(data["diagnosis"], key=data["diagnosis"].get) == "contact"
+    assert json.loads((tmp_path / "a" / "diagnosis.json").read_text()) == data["diagnosis"]
     page = (tmp_path / "a" / "ledger.html").read_text()
     assert "81/100 = 81%" in page
     assert "+0.1900" in page

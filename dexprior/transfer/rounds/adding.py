@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dexprior.artifacts import write_json
 from dexprior.data.traces import read_trace
 from dexprior.errors import BadInput
 from dexprior.transfer.diagnosis import (
@@ -64,7 +65,7 @@ def add_round(
     bank: BankConfig | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Read a round, compare its traces, explain its failures, and write ledger.json and ledger.html beside it.
+    """Read a round, compare its traces, explain its failures, and write ledger.json, ledger.html and diagnosis.json beside it.
 
     Traces of an instance are compared where there are enough simulated ones of it; where not, the ledger says so.
     Replays of a probe are compared with replays simulated here, and explained.
@@ -96,6 +97,7 @@ def add_round(
         diagnosis=diagnosis,
     )  # fmt: skip
     ledger.save(folder / "ledger.json")
+    write_json(folder / "diagnosis.json", diagnosis)  # what `ledger plan` begins with
     data = ledger.to_json()
     page = Page("Transfer ledger", f"Round {data['round']}: what the simulator promised, and what the robot did")
     ledger_section(page, data)
