@@ -65,7 +65,7 @@ def add_round(
     bank: BankConfig | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Read a round, compare its traces, explain its failures, and write ledger.json, ledger.html and diagnosis.json beside it.
+    """Read a round, compare its traces, explain its failures; write ledger.json, ledger.html, diagnosis.json beside it.
 
     Traces of an instance are compared where there are enough simulated ones of it; where not, the ledger says so.
     Replays of a probe are compared with replays simulated here, and explained.
