@@ -17,6 +17,7 @@ import numpy as np
 from dexprior.config import Ge, Gt, Lt, config
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import Parameter, ParameterFamily
+from dexprior.families.densities import INDEPENDENT
 from dexprior.transfer.conditioning import (
     Conditioned,
     ConditioningConfig,
@@ -29,6 +30,7 @@ from dexprior.transfer.diagnosis import UNKNOWN, cause_of
 
 __all__ = ["Update", "UpdateConfig", "blamed_parameters", "update_family", "widened"]
 
+_BOTH: tuple[Side, ...] = ("lower", "upper")
 _SMALLEST = 0.25  # of a positive lower end, that one widening leaves at least: a scale does not cross zero
 
 
@@ -112,6 +114,9 @@ def update_family(
 ) -> Update:
     """Fit the blamed parameters to real traces; where the family does not cover them, widen it as the verdict says.
 
+    Where no member explains the traces and no end is named, it is widened to both sides. What still does not explain
+    them in the end is left wide, and not fitted.
+
     Args:
         family: what was assumed.
         observations: the real traces.
@@ -138,29 +143,35 @@ def update_family(
     actions: list[str] = []
     for widenings in range(settings.widenings + 1):
         found = condition(tried, observations, simulate=simulate, settings=settings.conditioning, seed=seed + widenings)
-        if not found.pressed or widenings == settings.widenings:
+        missed = found.p_value is not None and found.p_value < settings.conditioning.verdict.alpha
+        sides = found.pressed or tuple((name, side) for name in blamed for side in _BOTH if missed)
+        if not sides or widenings == settings.widenings:
             break
-        for name, side in found.pressed:
+        for name, side in sides:
             k = tried.names.index(name)
             before, after = tried.parameters[k], widened(tried.parameters[k], side)
+            why = f"the traces press against its {side} end" if found.pressed else "no member explains the traces"
             actions.append(
                 f"widened {name} from [{before.low:.3g}, {before.high:.3g}] to [{after.low:.3g}, {after.high:.3g}] "
-                f"{after.unit}: the traces press against its {side} end"
+                f"{after.unit}: {why}"
             )
             tried = replace(tried, parameters=tuple(after if p.name == name else p for p in tried.parameters))
     kept = []
-    for p, fitted in zip(family.parameters, found.family.parameters):
-        told = p.name in blamed and fitted.provenance == "fitted"
-        kept.append(fitted if told or (p.name in blamed and fitted.low != p.low) else p)
+    margin = settings.conditioning.verdict.margin
+    for p, wide, fitted, spread in zip(family.parameters, tried.parameters, found.family.parameters, found.spread):
+        told = p.name in blamed and bool(spread < margin) and not missed
+        reached = p.name in blamed and (wide.low, wide.high) != (p.low, p.high)
+        kept.append(fitted if told else wide if reached else p)
         if told:
             low, high = found.intervals()[p.name]["interval"]
             actions.append(f"fitted {p.name} to the real traces: {fitted.mean:.3g} [{low:.3g}, {high:.3g}] {p.unit}")
         elif p.name in blamed:
-            actions.append(f"left {p.name} as it was: the traces do not tell it")
+            actions.append(f"did not fit {p.name}: the traces do not {'fit it' if missed else 'tell it'}")
     actions += [f"not explained: {verdict}" for verdict in found.verdicts]
     return Update(
-        family=ParameterFamily(f"{family.name}|traces", tuple(kept), found.family.density), actions=tuple(actions),
-        conditioned=found, widenings=widenings,
+        family=ParameterFamily(
+            f"{family.name}|traces", tuple(kept), INDEPENDENT if missed else found.family.density
+        ), actions=tuple(actions), conditioned=found, widenings=widenings,
     )  # fmt: skip
 
 

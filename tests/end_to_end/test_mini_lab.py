@@ -22,12 +22,9 @@ from dexprior.pipeline.lab.trials import train_gait
 from dexprior.pipeline.lab.worlds import FRICTION, assumed_family, levels
 from dexprior.stats import compare_pairs
 from dexprior.transfer import read_ledger
-from dexprior.transfer.conditioning import ConditioningConfig, SamplerConfig
-from dexprior.transfer.updating import UpdateConfig
 
 pytestmark = pytest.mark.slow
-FIT = ConditioningConfig(sampler=SamplerConfig(particles=32, moves=8), population=8, evaluations=24)
-CONFIG = LabConfig(panel=24, null=30, signatures=4, window=0.6, update=UpdateConfig(conditioning=FIT))
+CONFIG = LabConfig(panel=24, null=30, signatures=4)
 
 
 @pytest.fixture(scope="module")

@@ -57,7 +57,18 @@ def test_what_the_traces_do_not_tell_stays():
     noisy = Observations(values=seen(0.75).values, noise=np.full(len(T), 1.0))
     update = update_family(FAMILY, noisy, simulate=simulate, blamed=["friction"], settings=FAST, seed=0)
     assert update.family.parameters == FAMILY.parameters
-    assert update.actions == ("left friction as it was: the traces do not tell it",)
+    assert update.actions == ("did not fit friction: the traces do not tell it",)
+
+
+def test_what_no_member_explains_is_left_wide_and_not_fitted():
+    odd = Observations(values=seen(0.75).values + 0.05 * np.sin(200 * T), groups=("position",) * len(T))
+    once = UpdateConfig(conditioning=FAST.conditioning, widenings=1)
+    update = update_family(FAMILY, odd, simulate=simulate, blamed=["friction"], settings=once, seed=0)
+    friction = update.family.parameters[0]
+    assert friction.provenance == "assumed"
+    assert friction.high - friction.low > 0.3
+    assert "did not fit friction: the traces do not fit it" in update.actions
+    assert update.actions[-1].startswith("not explained")
 
 
 def test_blame_follows_the_most_probable_cause():

@@ -19,12 +19,14 @@ from dexprior.artifacts import write_json
 from dexprior.envs.tasks import TaskPanel
 from dexprior.errors import UnknownName
 from dexprior.pipeline.lab.gait import GAIT
+from dexprior.pipeline.lab.page import draw_success, success_over_friction
 from dexprior.pipeline.lab.rounds import LabRound, lab_task, play_round, read_lab_round, save_round
 from dexprior.pipeline.lab.settings import LabConfig
 from dexprior.pipeline.lab.trials import Outcomes, episodes, gait_policy, train_gait
 from dexprior.pipeline.lab.worlds import assumed_family, levels, predict, summaries
 from dexprior.stats import Comparison, compare_pairs
 from dexprior.transfer.conditioning import Observations
+from dexprior.transfer.page import Page, ledger_section
 from dexprior.transfer.recovery import Recovering, SlipMonitor
 from dexprior.transfer.updating import blamed_parameters, update_family
 from dexprior.worlds.claw import PALM_TOP, claw_action, claw_joints
@@ -130,6 +132,14 @@ def run_lab(config: LabConfig, out: str | Path, *, seed: int) -> dict[str, Any]:
         for by, a in answers.items()
     }  # fmt: skip
     write_json(out / "lab.json", result)
+    gaits = {"untrained": untrained(config), "round 1": first.shares, "round 2": answers["family"].round.shares}
+    page = Page("Mini-lab", "A gap on a held-out friction, before and after the simulator follows the traces")
+    page.section("Success over the friction of the fingertips")
+    rates = success_over_friction(lab_task(), config, gaits, seed=seed)
+    page.figure(draw_success(rates, config), "16 instances at each friction, the same for all three gaits")
+    for played in (first, *(a.round for a in answers.values())):
+        ledger_section(page, played.ledger)
+    page.write(out / "lab.html")
     return result
 
 
