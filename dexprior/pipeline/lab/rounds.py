@@ -143,6 +143,7 @@ def save_round(played: LabRound, folder: str | Path) -> Path:
     plain = {
         "schema": SCHEMA, "number": played.number, "seed": played.seed, "config": to_plain(played.config),
         "family": played.family.to_json(), "causes": played.causes, "every": played.probe.every,
+        "scene": list(played.probe.scene),
     }  # fmt: skip
     write_json(folder / "lab.json", plain)
     page = Page("Mini-lab", "What the simulator promised of a learned gait, and what another friction gave")
@@ -176,8 +177,10 @@ def read_lab_round(folder: str | Path) -> LabRound:
     def under(prefix: str) -> dict[str, np.ndarray]:
         return {name.removeprefix(prefix): x for name, x in tensors.items() if name.startswith(prefix)}
 
-    probe = Probe(task=lab_task(), scene=under("scene/"), actions=tensors["actions"], every=plain["every"])
-    values, t = under("real/"), tensors["t"]
+    placed, logged = under("scene/"), under("real/")  # files keep no order, which the probe's hash and a fit rest on
+    scene = {name: placed[name] for name in plain["scene"]}
+    probe = Probe(task=lab_task(), scene=scene, actions=tensors["actions"], every=plain["every"])
+    values, t = {name: logged[name] for name in CHANNELS if name in logged}, tensors["t"]
     shape = next(iter(values.values())).shape[:2]
     real = Signals(
         t=t, values=values, units={name: CHANNELS[name] for name in values}, panel_hash=probe.panel_hash,
