@@ -56,9 +56,9 @@ def main() -> None:
     _null(detector, simulate(sizes["null"], 1))
     for k, cause in enumerate(("friction", "delay", "backlash", "drift")):
         truth = None if cause == "drift" else zip(
-            simulate(sizes["injected"], 2 + k, cause, noisy=False), simulate(sizes["injected"], 2 + k, noisy=False)
+            simulate(sizes["injected"], 12 + k, cause, noisy=False), simulate(sizes["injected"], 12 + k, noisy=False)
         )  # fmt: skip
-        _injected(detector, cause, simulate(sizes["injected"], 2 + k, cause), truth, probe)
+        _injected(detector, cause, simulate(sizes["injected"], 12 + k, cause), truth, probe)
     print(f"all: {time.process_time() - start:.0f} CPU s", file=sys.stderr)
 
 

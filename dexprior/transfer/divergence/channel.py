@@ -60,8 +60,11 @@ class Band:
 
     def run(self, x: Float[np.ndarray, "group repeat time n"]) -> Float[np.ndarray, "group time"]:
         """Largest statistic up to each moment; about 1 is what the family reaches."""
-        parts = np.stack([s / scale for s, scale in zip(self._statistics(x), self._scales)])
-        return np.maximum.accumulate(parts.max(axis=0), axis=1)
+        return np.maximum.accumulate(self.statistic(x), axis=1)
+
+    def statistic(self, x: Float[np.ndarray, "group repeat time n"]) -> Float[np.ndarray, "group time"]:
+        """Largest of the statistics at each moment, each over what nine of ten groups of the family ever reach."""
+        return np.stack([s / scale for s, scale in zip(self._statistics(x), self._scales)]).max(axis=0)
 
     def _statistics(self, x: Float[np.ndarray, "group repeat time n"]) -> list[Float[np.ndarray, "group time"]]:
         deviation = self.deviation(x)

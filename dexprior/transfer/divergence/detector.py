@@ -152,7 +152,9 @@ class DivergenceDetector:
                 source = self.config.timing if name == TIMING else name
                 band = self.bands[source]
                 deviation, noise = band.deviation(values[source][g : g + 1])[0], band.noise / band.repeats
-                onset = find_onset(t, deviation, self._null[source], noise, alarm, self.config, rng)
+                usual = self.bands[name].statistic(values[name][g : g + 1])[0, : alarm + 1] < 1.0
+                stop = min(alarm, int(np.flatnonzero(usual).max(initial=0)) + self.config.onset_samples)
+                onset = find_onset(t, deviation, self._null[source], noise, stop, alarm, self.config, rng)
             bar = self._threshold(name, self.config.alpha / len(names))
             found.append(
                 Divergence(

@@ -1,7 +1,7 @@
 """When a divergence began, which is before it is seen.
 
 Before the alarm the deviation d of a group's mean is that of the family; from the onset tau on something is added, of
-which only the alarm is known. It is described by four shapes g (t - tau)^p, p = 0, 1/2, 1, 2, with a size g for every
+which little is known. It is described by four shapes g (t - tau)^p, p = 0, 1/2, 1, 2, with a size g for every
 component, fitted by generalised least squares under the family's own covariance over the window (leading factors and a
 diagonal), for every tau of a grid (a change point by profile likelihood; Hinkley 1970). The interval holds every tau
 whose fit is not worse than the best by more than the family's own variation makes it: the fitted change is added to
@@ -40,6 +40,7 @@ def find_onset(
     deviation: Float[np.ndarray, "time n"],
     family: Float[np.ndarray, "group time n"],
     noise: Float[np.ndarray, " n"],
+    stop: int,
     alarm: int,
     config: DivergenceConfig,
     rng: np.random.Generator,
@@ -51,14 +52,15 @@ def find_onset(
         deviation: of the compared group's mean from the family's centre.
         family: the same of groups of the family.
         noise: variance of a group's mean by noise alone.
-        alarm: index into `t`.
+        stop: index of the last sample that is used.
+        alarm: index of the alarm, before which it began.
         config: window, level and draws.
         rng: of the bootstrap.
     """
     dt = float(t[1] - t[0])
-    first = max(alarm - round(config.onset_window / dt), 0)
-    stride = max((alarm + 1 - first) // _SAMPLES, 1)
-    window = np.arange(alarm, first - 1, -stride)[::-1]
+    first = max(stop - round(config.onset_window / dt), 0)
+    stride = max((stop + 1 - first) // _SAMPLES, 1)
+    window = np.arange(stop, first - 1, -stride)[::-1]
     if len(window) < 2 * _FIRST:  # an alarm right at the start
         return Onset(float(t[0]), float(t[0]), float(t[alarm]))
     clock, step = t[window], dt * stride

@@ -27,6 +27,9 @@ class DivergenceConfig:
     """Length over which that lag is averaged [s]."""
     onset_window: Annotated[float, Gt(0)] = 0.5
     """Before an alarm, in which its onset is looked for [s]."""
+    onset_samples: Annotated[int, Ge(1)] = 3
+    """From when the statistic stays beyond what nine of ten groups reach, so many are used: later ones would tie the
+    onset to the shape of what follows."""
     onset_level: Annotated[float, Gt(0), Lt(1)] = 0.95
     """Of the onset's interval."""
     draws: Annotated[int, Ge(50)] = 200
