@@ -6,7 +6,7 @@ dexprior ledger add DIR           check it, compare its traces, write ledger.jso
 dexprior ledger probe task=wipe   a motion to replay on the robot: probe.json, command.csv; out=DIR
 dexprior ledger compare A B       several rounds, in order: is the gap closing? out=DIR
 dexprior ledger plan              which real data to collect next: diagnosis=FILE out=DIR
-                                  results=trials.csv reads the sheet back; recordings=DIR names what to train on
+dexprior ledger plan results=CSV  the filled sheet read back; recordings=DIR names what to train on
 dexprior ledger fit-servo         friction of a servo from logs: train=DIR test=DIR out=RESULT.json
 dexprior ledger fit-noise LOG     noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
 dexprior ledger report LOGDIR     lag, backlash, noise floor and first departure of an arm's joints: out=DIR
