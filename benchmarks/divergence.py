@@ -53,7 +53,8 @@ def main() -> None:
     start = time.process_time()
     detector = DivergenceDetector.fit(_joined(simulate(sizes["reference"], 0)))
     print(f"reference: {time.process_time() - start:.0f} CPU s", file=sys.stderr)
-    _null(detector, simulate(sizes["null"], 1))
+    if sizes["null"]:
+        _null(detector, simulate(sizes["null"], 1))
     for k, cause in enumerate(("friction", "delay", "backlash", "drift")):
         truth = None if cause == "drift" else zip(
             simulate(sizes["injected"], 12 + k, cause, noisy=False), simulate(sizes["injected"], 12 + k, noisy=False)
@@ -102,7 +103,7 @@ def _null(detector: DivergenceDetector, batches: Iterator[Signals]) -> None:
 
 
 def _injected(detector, cause, batches, truth, probe: Probe) -> None:
-    found, late, first, covered, width = [], [], [], [], []
+    found, late, first, covered, early, width = [], [], [], [], [], []
     t = detector.reference.t
     noise = probe.noise
     sizes = {"pose": noise.joint, "force": noise.force, "touch": noise.touch, "slip": noise.slip}
@@ -123,6 +124,7 @@ def _injected(detector, cause, batches, truth, probe: Probe) -> None:
             late.append(d.t - START)
             first.append(d.channel)
             covered.append(bool(d.onset.low <= start <= d.onset.high))
+            early.append(d.t < START)
             width.append(d.onset.high - d.onset.low)
     _print(f"{cause}: found", Rate(sum(found), len(found)), None)
     print(json.dumps({
@@ -130,6 +132,8 @@ def _injected(detector, cause, batches, truth, probe: Probe) -> None:
         "ratio": None, "quantiles_5_95": np.quantile(late, [0.05, 0.95]).tolist(),
         "earliest": {c: first.count(c) for c in sorted(set(first))},
     }), flush=True)  # fmt: skip
+    after = [hit for hit, before in zip(covered, early) if not before]
+    _print(f"{cause}: onset covered, alarms after the change", Rate(sum(after), len(after)), None)
     extra = {"median_width_s": float(np.median(width))}
     _print(f"{cause}: onset covered", Rate(sum(covered), len(covered)), None, extra)
 
