@@ -145,7 +145,9 @@ class DivergenceDetector:
         level[order] = self.config.alpha / np.arange(len(names), 0, -1)
         found = []
         for k, name in enumerate(names):
-            run, threshold = runs[name], self._threshold(name, level[k])
+            run, bar = runs[name], self._threshold(name, self.config.alpha / len(names))
+            # Holm's later thresholds say whether a channel differs, not when: they would be crossed early by chance
+            threshold = bar if run[-1] > bar else self._threshold(name, level[k])
             alarm = int((run > threshold).argmax()) if adjusted[k] <= self.config.alpha else None
             onset = None
             if alarm is not None:
@@ -155,7 +157,6 @@ class DivergenceDetector:
                 usual = self.bands[name].statistic(values[name][g : g + 1])[0, : alarm + 1] < 1.0
                 stop = min(alarm, int(np.flatnonzero(usual).max(initial=0)) + self.config.onset_samples)
                 onset = find_onset(t, deviation, self._null[source], noise, stop, alarm, self.config, rng)
-            bar = self._threshold(name, self.config.alpha / len(names))
             found.append(
                 Divergence(
                     channel=name,
