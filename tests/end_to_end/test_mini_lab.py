@@ -22,6 +22,7 @@ from dexprior.pipeline.lab.trials import train_gait
 from dexprior.pipeline.lab.worlds import FRICTION, assumed_family, levels
 from dexprior.stats import compare_pairs
 from dexprior.transfer import read_ledger
+from dexprior.transfer.diagnosis import UNKNOWN
 
 pytestmark = pytest.mark.slow
 CONFIG = LabConfig(panel=24, null=30, signatures=4)
@@ -65,7 +66,9 @@ def test_the_traces_part_and_contact_is_blamed(first):
     assert parted
     assert all(0 < row["t"] <= CONFIG.seconds for row in parted)
     assert max(first.ledger["distance"].values()) > 1.5
-    assert max(first.ledger["diagnosis"], key=first.ledger["diagnosis"].get) == "contact"
+    # a sixth of the friction is far beyond the signatures (down to .45 of it): `unknown` may come first, no other gap
+    named = {gap: p for gap, p in first.ledger["diagnosis"].items() if gap != UNKNOWN}
+    assert max(named, key=named.get) == "contact"
 
 
 def test_the_update_finds_the_friction_outside_of_the_family_and_closes_the_gap(second):
