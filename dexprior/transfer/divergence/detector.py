@@ -10,7 +10,6 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.errors import BadInput
-from dexprior.stats.correction import holm
 from dexprior.transfer.divergence.channel import Band, running_mean
 from dexprior.transfer.divergence.onset import Onset, find_onset
 from dexprior.transfer.divergence.settings import DivergenceConfig
@@ -138,17 +137,12 @@ class DivergenceDetector:
         self, values: dict[str, np.ndarray], runs: dict[str, np.ndarray], g: int, seed: int
     ) -> list[Divergence]:
         names, t, rng = list(self.bands), self.reference.t, np.random.default_rng([seed, g])
-        p = np.array([_p_value(self.thresholds[name], runs[name][-1]) for name in names])
-        adjusted = holm(p)
-        order = np.argsort(p, kind="stable")
-        level = np.empty(len(names))
-        level[order] = self.config.alpha / np.arange(len(names), 0, -1)
+        p = np.stack([_p_values(self.thresholds[name], runs[name]) for name in names])
+        adjusted = _holm_over_time(p)  # at each moment, of what is known by then: no alarm looks back
         found = []
         for k, name in enumerate(names):
-            run, bar = runs[name], self._threshold(name, self.config.alpha / len(names))
-            # Holm's later thresholds say whether a channel differs, not when: they would be crossed early by chance
-            threshold = bar if run[-1] > bar else self._threshold(name, level[k])
-            alarm = int((run > threshold).argmax()) if adjusted[k] <= self.config.alpha else None
+            run, certain = runs[name], adjusted[k] <= self.config.alpha
+            alarm = int(certain.argmax()) if certain[-1] else None
             onset = None
             if alarm is not None:
                 source = self.config.timing if name == TIMING else name
@@ -162,9 +156,9 @@ class DivergenceDetector:
                     channel=name,
                     t=None if alarm is None else float(t[alarm]),
                     seen_until=float(t[len(run) - 1]),
-                    score=float(run[-1] / max(bar, 1e-12)),
-                    p=float(p[k]),
-                    p_adjusted=float(adjusted[k]),
+                    score=float(run[-1] / max(self._threshold(name, self.config.alpha / len(names)), 1e-12)),
+                    p=float(p[k, -1]),
+                    p_adjusted=float(adjusted[k, -1]),
                     onset=onset,
                 )
             )
@@ -199,8 +193,18 @@ def first_divergence(
     return DivergenceDetector.fit(reference, config).compare(found, seed=seed)[0]
 
 
-def _p_value(known: Float[np.ndarray, " calibration"], value: float) -> float:
-    return float((1 + len(known) - np.searchsorted(known, value, side="left")) / (len(known) + 1))
+def _p_values(known: Float[np.ndarray, " calibration"], run: Float[np.ndarray, " time"]) -> Float[np.ndarray, " time"]:
+    """Conformal, of the largest statistic up to each moment among those of whole groups; it never grows."""
+    return (1 + len(known) - np.searchsorted(known, run, side="left")) / (len(known) + 1)
+
+
+def _holm_over_time(p: Float[np.ndarray, "channel time"]) -> Float[np.ndarray, "channel time"]:
+    """Holm's adjusted p values at each moment (`stats.holm`, for all of them at once)."""
+    order = np.argsort(p, axis=0, kind="stable")
+    steps = np.take_along_axis(p, order, axis=0) * np.arange(len(p), 0, -1)[:, None]
+    adjusted = np.empty_like(p)
+    np.put_along_axis(adjusted, order, np.minimum(np.maximum.accumulate(steps, axis=0), 1.0), axis=0)
+    return adjusted
 
 
 def _rates_of(
