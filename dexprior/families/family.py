@@ -54,6 +54,10 @@ class ParameterFamily:
             values[:, self._columns] = self.density.sample(self._joint, rng, n)
         return values
 
+    def medians(self) -> Float[np.ndarray, " parameter"]:
+        """Of each marginal, in the order of `names`."""
+        return np.array([p.ppf(np.array([0.5]))[0] for p in self.parameters])
+
     def log_prob(self, values: Float[np.ndarray, "n parameter"]) -> Float[np.ndarray, " n"]:
         """Log density of each row; -inf outside the support."""
         values = self._check(values)

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from dexprior.errors import BadInput
 
-__all__ = ["benjamini_hochberg", "holm"]
+__all__ = ["benjamini_hochberg", "holm", "holm_columns"]
 
 
 def holm(p_values: Sequence[float] | Float[np.ndarray, " test"]) -> Float[np.ndarray, " test"]:
@@ -20,11 +20,15 @@ def holm(p_values: Sequence[float] | Float[np.ndarray, " test"]) -> Float[np.nda
     Raises:
         BadInput: a p value outside [0, 1].
     """
-    p = _checked(p_values)
-    order = np.argsort(p, kind="stable")
-    steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    return holm_columns(_checked(p_values)[:, None])[:, 0]
+
+
+def holm_columns(p: Float[np.ndarray, "test family"]) -> Float[np.ndarray, "test family"]:
+    """`holm` of many families at once, a column each; p values within 0..1 are taken for granted."""
+    order = np.argsort(p, axis=0, kind="stable")
+    steps = np.take_along_axis(p, order, axis=0) * np.arange(len(p), 0, -1)[:, None]
     adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(steps, 1.0)
+    np.put_along_axis(adjusted, order, np.minimum(np.maximum.accumulate(steps, axis=0), 1.0), axis=0)
     return adjusted
 
 

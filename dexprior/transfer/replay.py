@@ -117,9 +117,8 @@ class Probe:
     def commands(self, family: ParameterFamily) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "time joint"]]:
         """What a real arm is to be told: times [s] and joint targets [rad], one a control period, in the middle of a
         family."""
-        middle = np.array([[p.ppf(np.array([0.5]))[0] for p in family.parameters]])
         worlds = TaskWorlds(self.task, 1, family=family, threads=1)
-        worlds.reset(np.arange(1), self.scene, [family.as_dict(middle[0])])
+        worlds.reset(np.arange(1), self.scene, [family.as_dict(family.medians())])
         steps = round(self.task.control_dt / worlds.model.opt.timestep)
         recording = record(worlds, lambda k: self.actions[k][None], len(self.actions), every=steps)
         return recording.t - self.task.control_dt, recording.command[0]
@@ -167,8 +166,7 @@ def as_the_expert_did(task: Task, family: ParameterFamily, *, seed: int, every: 
     """
     worlds = TaskWorlds(task, 1, family=family, threads=1)
     scene = task.sample(np.random.default_rng(seed), 1)
-    middle = np.array([p.ppf(np.array([0.5]))[0] for p in family.parameters])
-    worlds.reset(np.arange(1), scene, [family.as_dict(middle)])
+    worlds.reset(np.arange(1), scene, [family.as_dict(family.medians())])
     expert, memory, actions = expert_of(task.name), np.zeros((1, 4)), []
     solved = False
     for k in range(round(task.horizon / task.control_dt)):

@@ -7,9 +7,9 @@ import pytest
 
 from dexprior.errors import BadInput, UnknownName
 from dexprior.stats import holm
+from dexprior.stats.correction import holm_columns
 from dexprior.transfer import DivergenceConfig, first_divergence
 from dexprior.transfer.divergence import DivergenceDetector, Signals, groups_needed, signals_of
-from dexprior.transfer.divergence.detector import _holm_over_time
 from dexprior.types import Channel, Trace
 
 T = np.arange(150) * 0.02
@@ -206,6 +206,6 @@ def test_a_difference_below_the_units_resolution_is_none():
 
 def test_the_correction_over_time_is_holms():
     p = np.sort(np.random.default_rng(7).random((4, 9)), axis=1)[:, ::-1] * 0.05
-    adjusted = _holm_over_time(p)
+    adjusted = holm_columns(p)
     for k in range(9):
         np.testing.assert_allclose(adjusted[:, k], holm(p[:, k]))

@@ -36,7 +36,7 @@ def other_family(task: Task, config: LabConfig) -> ParameterFamily:
 
 def medians(family: ParameterFamily) -> Float[np.ndarray, " parameter"]:
     """Of each marginal."""
-    return np.array([p.ppf(np.array([0.5]))[0] for p in family.parameters])
+    return family.medians()
 
 
 def levels(family: ParameterFamily, frictions: tuple[float, ...] | None) -> Float[np.ndarray, "level parameter"]:

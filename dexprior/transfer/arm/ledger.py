@@ -19,7 +19,7 @@ from dexprior.transfer.arm.alignment import Estimate, LagFit, fit_lag
 from dexprior.transfer.arm.backlash import BacklashFit, fit_backlash
 from dexprior.transfer.arm.departure import Departure, first_departure
 from dexprior.transfer.arm.logs import ArmLog, read_arm_logs
-from dexprior.transfer.arm.repeats import NoiseFloor, noise_floor
+from dexprior.transfer.arm.repeats import NoiseFloor, block_length, noise_floor
 from dexprior.transfer.arm.settings import ArmReportConfig
 
 __all__ = ["ArmLedger", "JointRecord", "MotionRecord", "measure_arm"]
@@ -250,9 +250,7 @@ def _joint(
     seed: int,
 ) -> JointRecord:
     floor = noise_floor(t, command, measured, settings, resolution=resolution, seed=seed)
-    block = settings.block
-    if floor.period is not None and floor.period > block and floor.period * 8 <= t[-1] - t[0]:
-        block = floor.period
+    block = block_length(floor, t, settings)
     lag = fit_lag(t, command, measured, settings, block=block, resolution=resolution, period=floor.period, seed=seed)
     backlash = fit_backlash(
         t, command, measured, lag, settings, block=block, resolution=resolution, period=floor.period, seed=seed

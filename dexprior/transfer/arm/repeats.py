@@ -16,7 +16,7 @@ from dexprior.stats.robust import MAD_TO_STD
 from dexprior.transfer.arm.alignment import Estimate, expand
 from dexprior.transfer.arm.settings import ArmReportConfig
 
-__all__ = ["NoiseFloor", "find_period", "noise_floor"]
+__all__ = ["NoiseFloor", "block_length", "find_period", "noise_floor"]
 
 _SHORTEST = 0.1  # [s] of a period
 _ALIKE = 0.9  # autocorrelation at a period
@@ -102,6 +102,13 @@ def noise_floor(
         repeats=len(kept), period=period, scale=_interval(kept, scale, settings, seed),
         worst=float(np.quantile(scale, 0.95)), reason="",
     )  # fmt: skip
+
+
+def block_length(floor: NoiseFloor, t: Float[np.ndarray, " time"], settings: ArmReportConfig) -> float:
+    """Of the bootstrap [s]: as set, or a whole period where the command repeats at least eight times."""
+    if floor.period is not None and floor.period > settings.block and floor.period * 8 <= t[-1] - t[0]:
+        return floor.period
+    return settings.block
 
 
 def _interval(

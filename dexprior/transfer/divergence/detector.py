@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.errors import BadInput
+from dexprior.stats.correction import holm_columns
 from dexprior.transfer.divergence.channel import Band, running_mean
 from dexprior.transfer.divergence.onset import Onset, find_onset
 from dexprior.transfer.divergence.settings import DivergenceConfig
@@ -138,7 +139,7 @@ class DivergenceDetector:
     ) -> list[Divergence]:
         names, t, rng = list(self.bands), self.reference.t, np.random.default_rng([seed, g])
         p = np.stack([_p_values(self.thresholds[name], runs[name]) for name in names])
-        adjusted = _holm_over_time(p)  # at each moment, of what is known by then: no alarm looks back
+        adjusted = holm_columns(p)  # at each moment, of what is known by then: no alarm looks back
         found = []
         for k, name in enumerate(names):
             run, certain = runs[name], adjusted[k] <= self.config.alpha
@@ -196,15 +197,6 @@ def first_divergence(
 def _p_values(known: Float[np.ndarray, " calibration"], run: Float[np.ndarray, " time"]) -> Float[np.ndarray, " time"]:
     """Conformal, of the largest statistic up to each moment among those of whole groups; it never grows."""
     return (1 + len(known) - np.searchsorted(known, run, side="left")) / (len(known) + 1)
-
-
-def _holm_over_time(p: Float[np.ndarray, "channel time"]) -> Float[np.ndarray, "channel time"]:
-    """Holm's adjusted p values at each moment (`stats.holm`, for all of them at once)."""
-    order = np.argsort(p, axis=0, kind="stable")
-    steps = np.take_along_axis(p, order, axis=0) * np.arange(len(p), 0, -1)[:, None]
-    adjusted = np.empty_like(p)
-    np.put_along_axis(adjusted, order, np.minimum(np.maximum.accumulate(steps, axis=0), 1.0), axis=0)
-    return adjusted
 
 
 def _rates_of(

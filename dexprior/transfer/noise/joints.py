@@ -7,6 +7,7 @@ from jaxtyping import Float
 from scipy.stats import chi2
 
 from dexprior.transfer.arm import ArmReportConfig, fit_backlash, fit_lag, noise_floor
+from dexprior.transfer.arm.repeats import block_length
 from dexprior.transfer.noise.estimates import Fitted, found, hidden
 from dexprior.transfer.noise.quantum import fit_step
 from dexprior.transfer.noise.settings import NoiseFitConfig
@@ -48,9 +49,7 @@ def fit_play(
 ) -> Fitted:
     """Backlash between command and joint, as the arm's ledger has it; even time."""
     floor = noise_floor(t, command, measured, arm, resolution=resolution, seed=seed)
-    block = arm.block
-    if floor.period is not None and floor.period > block and floor.period * 8 <= t[-1] - t[0]:
-        block = floor.period
+    block = block_length(floor, t, arm)
     lag = fit_lag(t, command, measured, arm, block=block, resolution=resolution, period=floor.period, seed=seed)
     fit = fit_backlash(
         t, command, measured, lag, arm, block=block, resolution=resolution, period=floor.period, seed=seed
