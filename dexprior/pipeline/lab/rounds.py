@@ -18,7 +18,7 @@ from dexprior.errors import ArtifactError
 from dexprior.families import ParameterFamily
 from dexprior.pipeline.lab.settings import LabConfig
 from dexprior.pipeline.lab.trials import Outcomes, Policy, episodes
-from dexprior.pipeline.lab.worlds import FRICTION, medians, other_family, probe_of
+from dexprior.pipeline.lab.worlds import FRICTION, other_family, probe_of
 from dexprior.transfer.diagnosis import CAUSES, Diagnosis, SignatureBank, Trial, diagnose
 from dexprior.transfer.divergence import DivergenceDetector, Signals
 from dexprior.transfer.ledger import Ledger, WorldResult
@@ -103,7 +103,7 @@ def play_round(
     probe = probe_of(task, policy, family, scene, config.seconds)
     rng = np.random.default_rng([seed, number, 10])
     reference = replay(probe, family, family.sample(rng, config.groups), repeats=config.repeats, seed=seed, threads=1)
-    real = replay(probe, other, medians(other)[None], repeats=config.repeats, seed=seed + 1, threads=1)
+    real = replay(probe, other, other.medians()[None], repeats=config.repeats, seed=seed + 1, threads=1)
     detector = DivergenceDetector.fit(reference, config.divergence)
     divergences = tuple(tuple(row) for row in detector.compare(real, seed=seed))
     found = _diagnose(probe, real, done["real"], config, seed)

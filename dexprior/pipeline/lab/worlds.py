@@ -15,7 +15,7 @@ from dexprior.transfer.divergence import Signals
 from dexprior.transfer.replay import Probe, replay
 from dexprior.worlds.tasks import Scenes, Task, TaskWorlds
 
-__all__ = ["FRICTION", "assumed_family", "levels", "medians", "other_family", "predict", "probe_of", "summaries"]
+__all__ = ["FRICTION", "assumed_family", "levels", "other_family", "predict", "probe_of", "summaries"]
 
 FRICTION = "pad_friction"
 """Name of the parameter in which the worlds differ."""
@@ -34,16 +34,11 @@ def other_family(task: Task, config: LabConfig) -> ParameterFamily:
     return _with_friction("lab-other", task, config.held_out, config.held_out)
 
 
-def medians(family: ParameterFamily) -> Float[np.ndarray, " parameter"]:
-    """Of each marginal."""
-    return family.medians()
-
-
 def levels(family: ParameterFamily, frictions: tuple[float, ...] | None) -> Float[np.ndarray, "level parameter"]:
     """Parameter sets that a gait is trained in: at these frictions, or at quantiles of the family's."""
     k = family.names.index(FRICTION)
     chosen = family.parameters[k].ppf(np.array(_TRAINED)) if frictions is None else np.array(frictions)
-    rows = np.tile(medians(family), (len(chosen), 1))
+    rows = np.tile(family.medians(), (len(chosen), 1))
     rows[:, k] = chosen
     return rows
 
@@ -59,7 +54,7 @@ def probe_of(task: Task, policy: Policy, family: ParameterFamily, scene: Scenes,
         seconds: how long.
     """
     worlds = TaskWorlds(task, 1, family=family, threads=1)
-    done = episodes(worlds, policy, scene, medians(family)[None], seconds)
+    done = episodes(worlds, policy, scene, family.medians()[None], seconds)
     return Probe(task=task, scene=scene, actions=done.actions[:, 0], every=_EVERY)
 
 
