@@ -6,7 +6,8 @@ r stays near zero where nothing was measured. Impulses are dimensionless, in uni
 
 The covariance of each component is b^2 + sum_k l_k^2 z_k z'_k + a^2 exp(-|z - z'|^2 / 2 per length scale).
 From few impacts its hyperparameters keep their prior values; from `evidence_from` on they maximize the marginal
-likelihood times that prior.
+likelihood times that prior, under noise with Student's t distribution: a few impacts scatter far more than the others
+(double contacts, misread frames), and would otherwise pull the mean of all their neighbours.
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ class ResidualConfig:
     """Standard deviation of the log of each of the above when they are fitted."""
     iterations: Annotated[int, Ge(1)] = 60
     """Of L-BFGS on the marginal likelihood."""
+    tails: Annotated[float, Gt(2)] = 4.0
+    """Degrees of freedom of the noise, where the above are fitted."""
+    reweightings: Annotated[int, Ge(0)] = 3
+    """How often the noise of each impact is estimated anew, and the above are fitted again; 0: normal noise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +71,8 @@ class ImpulseResidual:
     amplitude: Float[np.ndarray, " 2"]
     length_scales: Float[np.ndarray, "2 input"]
     noise: Float[np.ndarray, " 2"]
+    unreliable: Float[np.ndarray, "2 sample"]
+    """Factor on the noise variance of each measured impact; one where its noise is normal."""
     weights: Float[np.ndarray, "2 sample"]
     """K^-1 (measured - network)."""
     cholesky: Float[np.ndarray, "2 sample sample"]
@@ -87,6 +94,7 @@ class ImpulseResidual:
             amplitude=config.amplitude * both,
             length_scales=np.full((_COMPONENTS, count), config.length_scale),
             noise=config.noise * both,
+            unreliable=np.ones((_COMPONENTS, n)),
             weights=np.zeros((_COMPONENTS, n)),
             cholesky=np.zeros((_COMPONENTS, n, n)),
         )
@@ -94,9 +102,8 @@ class ImpulseResidual:
 
     def conditioned(self, missed: Float[np.ndarray, "sample 2"]) -> ImpulseResidual:
         """The same hyperparameters, given what the network missed at the samples."""
-        n = len(self.inputs)
         factors = [
-            np.linalg.cholesky(self._covariance(self.inputs, k) + self.noise[k] ** 2 * np.eye(n))
+            np.linalg.cholesky(self._covariance(self.inputs, k) + np.diag(self.noise[k] ** 2 * self.unreliable[k]))
             for k in range(_COMPONENTS)
         ]
         weights = [cho_solve((factors[k], True), missed[:, k]) for k in range(_COMPONENTS)]
@@ -131,19 +138,48 @@ class ImpulseResidual:
         return mean, std
 
     def left_out(self, missed: Float[np.ndarray, "sample 2"]) -> Float[np.ndarray, "sample 2"]:
-        """Standardized error of each sample, predicted from the others (Rasmussen and Williams, equation 5.12)."""
+        """Error of each sample, predicted from the others (Rasmussen and Williams, equation 5.12), over the standard
+        deviation that is predicted for an impact of which nothing is known: as if it were as reliable as any."""
         found = np.empty_like(missed)
         for k in range(_COMPONENTS):
             inverse = self.precision(k)
-            found[:, k] = (inverse @ missed[:, k]) / np.sqrt(np.diag(inverse))
+            own = np.diag(inverse)
+            variance = 1.0 / own + self.noise[k] ** 2 * (1.0 - self.unreliable[k])
+            found[:, k] = (inverse @ missed[:, k]) / own / np.sqrt(variance)
         return found
 
     def fitted(self, missed: Float[np.ndarray, "sample 2"], config: ResidualConfig) -> ImpulseResidual:
-        """With hyperparameters of the largest marginal likelihood times their prior."""
-        found = [self._maximize_evidence(missed[:, k], k, config) for k in range(_COMPONENTS)]
+        """With hyperparameters of the largest marginal likelihood times their prior.
+
+        Student's t is a normal distribution whose variance is drawn anew for each sample. Expectation maximization takes
+        turns: hyperparameters given those variances, variances given what the process leaves of each sample.
+        """
+        model = self._of_largest_evidence(missed, self, config)
+        for _ in range(config.reweightings):
+            surprise = np.stack([model._surprise(missed[:, k], k) for k in range(_COMPONENTS)])
+            model = replace(model, unreliable=(config.tails + surprise) / (config.tails + 1.0))
+            model = model._of_largest_evidence(missed, self, config)
+        return model
+
+    def _surprise(self, missed: Float[np.ndarray, " sample"], k: int) -> Float[np.ndarray, " sample"]:
+        """Expected square of each sample's noise, over the variance of the noise."""
+        shared = self._covariance(self.inputs, k)
+        left = missed - shared @ self.weights[k]
+        explained = solve_triangular(self.cholesky[k], shared, lower=True, check_finite=False)
+        uncertain = np.maximum(np.diag(shared) - (explained**2).sum(axis=0), 0.0)
+        return (left**2 + uncertain) / self.noise[k] ** 2
+
+    def _of_largest_evidence(
+        self, missed: Float[np.ndarray, "sample 2"], prior: ImpulseResidual, config: ResidualConfig
+    ) -> ImpulseResidual:
+        """Hyperparameters fitted from these ones on, conditioned."""
+        found = [self._maximize_evidence(missed[:, k], k, prior, config) for k in range(_COMPONENTS)]
         bias, slopes, amplitude, length_scales, noise = (np.stack(column) for column in zip(*found))
         model = replace(self, bias=bias, slopes=slopes, amplitude=amplitude, length_scales=length_scales, noise=noise)
         return model.conditioned(missed)
+
+    def _log_hyperparameters(self, k: int) -> Float[np.ndarray, " hyperparameter"]:
+        return np.log(np.r_[self.bias[k], self.slopes[k], self.amplitude[k], self.length_scales[k], self.noise[k]])
 
     def _covariance(self, z: Float[np.ndarray, "batch input"], k: int) -> Float[np.ndarray, "batch sample"]:
         a, b = z / self.length_scales[k], self.inputs / self.length_scales[k]
@@ -151,15 +187,17 @@ class ImpulseResidual:
         linear = (z * self.slopes[k] ** 2) @ self.inputs.T
         return self.bias[k] ** 2 + linear + self.amplitude[k] ** 2 * np.exp(-0.5 * np.maximum(squared, 0.0))
 
-    def _maximize_evidence(self, y: np.ndarray, k: int, config: ResidualConfig) -> tuple[Any, ...]:
+    def _maximize_evidence(
+        self, y: np.ndarray, k: int, prior: ImpulseResidual, config: ResidualConfig
+    ) -> tuple[Any, ...]:
         import torch
         from scipy.optimize import minimize
 
         count = self.inputs.shape[1]
-        start = np.log(np.r_[self.bias[k], self.slopes[k], self.amplitude[k], self.length_scales[k], self.noise[k]])
+        start, middle = self._log_hyperparameters(k), prior._log_hyperparameters(k)
         z, target = torch.tensor(self.inputs), torch.tensor(y[:, None])
         differences = (z[:, None] - z[None]).square().reshape(-1, count)
-        middle, eye = torch.tensor(start), torch.eye(len(z), dtype=torch.float64)
+        most_likely, unreliable = torch.tensor(middle), torch.diag(torch.tensor(self.unreliable[k]))
 
         def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
             free = torch.tensor(x, requires_grad=True)
@@ -167,14 +205,14 @@ class ImpulseResidual:
             bias, slopes, amplitude = variance[0], variance[1 : 1 + count], variance[1 + count]
             lengths, noise = variance[2 + count : 2 + 2 * count], variance[-1]
             squared = (differences @ (1.0 / lengths)).reshape(len(z), len(z))
-            covariance = bias + (z * slopes) @ z.T + amplitude * torch.exp(-0.5 * squared) + (noise + 1e-9) * eye
+            covariance = bias + (z * slopes) @ z.T + amplitude * torch.exp(-0.5 * squared) + (noise + 1e-9) * unreliable
             factor = torch.linalg.cholesky(covariance)
             fit = 0.5 * (target * torch.cholesky_solve(target, factor)).sum() + factor.diagonal().log().sum()
-            total = fit + 0.5 * ((free - middle) / config.prior_width).square().sum()
+            total = fit + 0.5 * ((free - most_likely) / config.prior_width).square().sum()
             (gradient,) = torch.autograd.grad(total, [free])
             return total.item(), gradient.numpy()
 
-        bounds = [(s - 4.0 * config.prior_width, s + 4.0 * config.prior_width) for s in start]
+        bounds = [(m - 4.0 * config.prior_width, m + 4.0 * config.prior_width) for m in middle]
         found = minimize(
             loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": config.iterations}
         )

@@ -49,7 +49,7 @@ __all__ = [
     "seen_range",
 ]
 
-SCHEMA = "dexprior.collision/2"
+SCHEMA = "dexprior.collision/3"
 
 _FEATURES = 4 + len(CONTACT_PARAMETERS)
 _HEADS = 2  # restitution, friction ratio

@@ -117,7 +117,8 @@ def test_left_out_errors_are_those_of_refitting_without_the_sample():
     inputs, missed = rng.normal(size=(12, 4)), rng.normal(scale=0.05, size=(12, 2))
     model = ImpulseResidual.prior(inputs, ResidualConfig()).conditioned(missed)
     rest = np.arange(1, 12)
-    fold = dataclasses.replace(model, inputs=model.inputs[rest]).conditioned(missed[rest])
+    fold = dataclasses.replace(model, inputs=model.inputs[rest], unreliable=model.unreliable[:, rest])
+    fold = fold.conditioned(missed[rest])
     mean, std = fold.predict(inputs[:1])
     np.testing.assert_allclose(model.left_out(missed)[0], ((missed[:1] - mean) / std)[0], rtol=1e-6)
 
@@ -131,6 +132,25 @@ def test_far_from_all_samples_the_spread_is_the_priors_and_near_them_the_noise()
     _, far = model.predict(np.full((1, 3), 30.0))
     assert config.noise < near[0, 0] < 1.2 * config.noise
     assert far[0, 0] == pytest.approx(np.hypot(config.amplitude, config.noise), rel=0.1)
+
+
+def test_impacts_that_scatter_far_more_than_the_others_do_not_pull_the_mean():
+    rng = np.random.default_rng(4)
+    inputs = rng.normal(size=(120, 3))
+    true = np.stack([0.1 * np.sin(2 * inputs[:, 0]), 0.05 * inputs[:, 1]], axis=1)
+    missed = true + rng.normal(scale=0.01, size=true.shape)
+    wild = rng.choice(120, size=12, replace=False)
+    missed[wild] += rng.choice([-0.3, 0.3], size=(12, 2))
+    found = {}
+    for name, config in {"tails": ResidualConfig(), "normal": ResidualConfig(reweightings=0)}.items():
+        found[name] = ImpulseResidual.prior(inputs, config).fitted(missed, config)
+    error = {name: np.abs(model.predict(inputs)[0] - true).mean() for name, model in found.items()}
+    assert error["tails"] < 0.6 * error["normal"]
+    unreliable = found["tails"].unreliable
+    assert unreliable[:, wild].min() > 2.0
+    assert np.median(unreliable[:, wild]) > 5.0
+    assert np.median(unreliable) < 1.2
+    np.testing.assert_array_equal(found["normal"].unreliable, 1.0)
 
 
 def test_the_evidence_prefers_the_noise_that_was_there():
