@@ -51,7 +51,7 @@ def main() -> None:
             )  # fmt: skip
 
     start = time.process_time()
-    detector = DivergenceDetector.fit(_joined(simulate(sizes["reference"], 0)))
+    detector = DivergenceDetector.fit(Signals.joined(list(simulate(sizes["reference"], 0))))
     print(f"reference: {time.process_time() - start:.0f} CPU s", file=sys.stderr)
     if sizes["null"]:
         _null(detector, simulate(sizes["null"], 1))
@@ -144,15 +144,6 @@ def _three_sigma(detector: DivergenceDetector, batch: Signals) -> dict[str, np.n
         band = detector.bands[name]
         hits[name] = (np.abs(band.deviation(x)) > 3.0 * band.spread).any(axis=(1, 2))
     return hits
-
-
-def _joined(batches: Iterator[Signals]) -> Signals:
-    parts = list(batches)
-    values = {name: np.concatenate([p.values[name] for p in parts]) for name in parts[0].values}
-    return replace(
-        parts[0], values=values, shifts=np.concatenate([p.shifts for p in parts]),
-        until=np.concatenate([p.until for p in parts]),
-    )  # fmt: skip
 
 
 def _print(name: str, rate: Rate, peer: float | None, extra: dict | None = None) -> None:

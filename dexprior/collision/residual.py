@@ -151,8 +151,8 @@ class ImpulseResidual:
     def fitted(self, missed: Float[np.ndarray, "sample 2"], config: ResidualConfig) -> ImpulseResidual:
         """With hyperparameters of the largest marginal likelihood times their prior.
 
-        Student's t is a normal distribution whose variance is drawn anew for each sample. Expectation maximization takes
-        turns: hyperparameters given those variances, variances given what the process leaves of each sample.
+        Student's t is a normal distribution whose variance is drawn anew for each sample. Expectation maximization
+        takes turns: hyperparameters given those variances, variances given what the process leaves of each sample.
         """
         model = self._of_largest_evidence(missed, self, config)
         for _ in range(config.reweightings):

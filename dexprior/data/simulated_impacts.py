@@ -28,17 +28,19 @@ def generate_impacts(
     n: int = 400,
     *,
     phi: tuple[float, float, float, float] = (0.25, 0.2, 0.004, 1.0),
+    impedance: float | None = None,
     noise: float = 0.01,
 ) -> PlanarImpacts:
     """Simulated impacts with the recorded ellipse's shape and approach, for machines without the record.
 
     MuJoCo plays reality with contact parameters that the learner is not told. It checks that the pipeline
-    works, and says nothing about real impacts: the learner's simulator has no gap to this one.
+    works, and says nothing about real impacts: some learner's simulator has no gap to this one.
 
     Args:
         seed: the impacts are a function of it.
         n: how many.
         phi: hidden contact parameters, in the order of `CONTACT_PARAMETERS`.
+        impedance: as in `simulate_impacts`.
         noise: measurement noise of the velocity after the impact, relative to its size.
     """
     rng = np.random.default_rng([seed, 20])
@@ -49,8 +51,9 @@ def generate_impacts(
     omega = rng.normal(0.0, 6.0, n)  # [rad/s]
     pre = np.stack([u_t - tangent[:, 2] * omega, u_n - normal[:, 2] * omega, omega], axis=1)
     post, _ = simulate_impacts(
-        pre, angle, np.broadcast_to(phi, (n, 4)), semi_axes=ELLIPSE_SEMI_AXES, mass=mass, inertia=inertia
-    )
+        pre, angle, np.broadcast_to(phi, (n, 4)), semi_axes=ELLIPSE_SEMI_AXES, mass=mass, inertia=inertia,
+        impedance=impedance,
+    )  # fmt: skip
     scale = np.array([1.0, 1.0, np.sqrt(mass / inertia)])
     speed = np.linalg.norm(post / scale, axis=1, keepdims=True)
     return PlanarImpacts(

@@ -200,7 +200,12 @@ def _collision(page: Page, folder: Path, result: dict[str, Any]) -> None:
     page.section("Collision model").figure(figure, "share of impacts below a relative error")
     source = result.get("source", "generated")
     if source == "generated":
-        page.text("No measured impacts were found: generated ones with hidden parameters stand in.", warn=True)
+        page.text(
+            "No measured impacts were found: generated ones with hidden parameters stand in, of the kind of contact "
+            "that measured ones show. The network's family holds that contact and MuJoCo's default does not, so that "
+            "the order of the rows says nothing about real impacts; docs/measurements/collision.md has those.",
+            warn=True,
+        )
     rows = []
     for name, m in result["methods"].items():
         rows.append([LABELS[name], f"{m['acc_0.1']:.3f}", f"{m['acc_0.2']:.3f}", f"{m['median']:.3f}", m["n"]])

@@ -16,6 +16,7 @@ from dexprior.artifacts import write_json
 from dexprior.config import Ge, config
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.families import Event, ParameterFamily, Phenomena
+from dexprior.families.sensors.sampler import quantised
 from dexprior.transfer.divergence import Signals
 from dexprior.worlds.tasks import Recording, Scenes, Task, TaskWorlds, make_task, record
 from dexprior.worlds.tasks.experts import expert_of
@@ -241,6 +242,6 @@ def _read(logged: Mapping[str, np.ndarray], noise: SensorNoise, rng: np.random.G
     wrench = np.repeat([noise.force, noise.torque], 3)
     sizes = {"pose": noise.joint, "force": wrench, "touch": noise.touch, "slip": noise.slip}
     read = {name: x + np.asarray(sizes[name]) * rng.standard_normal(x.shape) for name, x in logged.items()}
-    if noise.step > 0 and "pose" in read:
-        read["pose"] = np.round(read["pose"] / noise.step) * noise.step
+    if "pose" in read:
+        read["pose"] = quantised(read["pose"], noise.step)
     return read

@@ -29,7 +29,7 @@ from dexprior.data.traces.clocks import check_clocks
 from dexprior.data.traces.events import TraceEvent, events_of
 from dexprior.data.traces.writer import ChannelSpec
 from dexprior.errors import ArtifactError, BadInput, ConfigError
-from dexprior.types import Channel, ChannelKind, Trace
+from dexprior.types import Channel, Trace
 
 __all__ = ["read_trace"]
 
@@ -102,16 +102,8 @@ class _Content:
 
 
 @config
-class _Spec:
-    width: int
-    unit: str
-    frame: str
-    kind: ChannelKind
-
-
-@config
 class _Channels:
-    channels: dict[str, _Spec]
+    channels: dict[str, ChannelSpec]
 
 
 @dataclass(frozen=True)
@@ -208,17 +200,13 @@ def _about(path: Path, content: _Content) -> _About:
         raise ArtifactError(f"{path} holds {schema!r}, this version reads {layout.SCHEMA!r}: {again}")
     try:
         plain = json.loads(found["channels"])
-        specs = validate(_Channels, {"channels": plain}, where=f"{path}: channels").channels
+        declared = validate(_Channels, {"channels": plain}, where=f"{path}: channels").channels
         info = json.loads(found["info"])
         flush_s = float(found["flush_s"])
         if not isinstance(info, dict):
             raise ValueError(f"info is {info!r}")
     except (KeyError, TypeError, ValueError, ConfigError) as error:
         raise ArtifactError(f"{path}: its {layout.METADATA!r} record is damaged: {error}") from None
-    declared = {
-        name: ChannelSpec(width=spec.width, unit=spec.unit, frame=spec.frame, kind=spec.kind)
-        for name, spec in specs.items()
-    }
     return _About(found.get("panel_hash", ""), info, declared, flush_s)
 
 

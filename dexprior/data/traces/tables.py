@@ -35,7 +35,7 @@ from dexprior.data.traces.events import events_of
 from dexprior.data.traces.staging import check_free, staged
 from dexprior.data.traces.writer import ChannelSpec, plain_info
 from dexprior.errors import BadInput, ConfigError
-from dexprior.types import Channel, ChannelKind, Trace
+from dexprior.types import Channel, Trace
 
 __all__ = ["read_csv", "write_csv"]
 
@@ -155,18 +155,10 @@ def _read_folder(folder: Path, layout: Mapping[str, ChannelLayout]) -> Trace:
 
 
 @config
-class _Spec:
-    width: int
-    unit: str
-    frame: str
-    kind: ChannelKind
-
-
-@config
 class _About:
     schema: str
     panel_hash: str
-    channels: dict[str, _Spec]
+    channels: dict[str, ChannelSpec]
     rows: dict[str, int]
 
 

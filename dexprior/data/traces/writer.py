@@ -9,7 +9,6 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +19,7 @@ from jaxtyping import Float
 from mcap.writer import Writer
 
 from dexprior.artifacts import write_atomic
-from dexprior.config import to_plain
+from dexprior.config import config, to_plain
 from dexprior.data.traces import layout
 from dexprior.data.traces.clocks import check_clocks
 from dexprior.data.traces.events import events_of
@@ -34,7 +33,7 @@ _PRODUCER = "dexprior"
 _BLOCK = 10_000  # samples that are text at a time
 
 
-@dataclass(frozen=True, kw_only=True)
+@config
 class ChannelSpec:
     """What is known of a channel before its first sample."""
 

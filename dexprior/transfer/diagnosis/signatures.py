@@ -202,12 +202,7 @@ def inject_strengths(
                 probe, cause, values[place], magnitudes[place], repeats=repeats, seed=seed + k, noisy=noisy
             )
         )  # fmt: skip
-    back = np.argsort(np.concatenate(places))
-    joined = {name: np.concatenate([p.values[name] for p in parts])[back] for name in parts[0].values}
-    return Signals(
-        t=parts[0].t, values=joined, units=parts[0].units, panel_hash=parts[0].panel_hash,
-        shifts=np.zeros((len(values), repeats)), until=np.full(len(values), parts[0].t[-1]),
-    )  # fmt: skip
+    return Signals.joined(parts).take(np.argsort(np.concatenate(places)))
 
 
 def _number(rng: np.random.Generator) -> int:

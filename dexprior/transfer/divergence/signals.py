@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -48,6 +48,17 @@ class Signals:
         """In each group."""
         return self.shifts.shape[1]
 
+    @classmethod
+    def joined(cls, parts: Sequence[Signals]) -> Signals:
+        """Groups of several, in their order; the first ones' clock, channels and notes."""
+        first = parts[0]
+        return replace(
+            first,
+            values={name: np.concatenate([part.values[name] for part in parts]) for name in first.values},
+            shifts=np.concatenate([part.shifts for part in parts]),
+            until=np.concatenate([part.until for part in parts]),
+        )
+
     def only(self, channels: Sequence[str]) -> Signals:
         """Some of the channels.
 
@@ -57,18 +68,16 @@ class Signals:
         for name in channels:
             if name not in self.values:
                 raise UnknownName("channel", name, tuple(self.values))
-        return Signals(
-            t=self.t, values={name: self.values[name] for name in channels}, shifts=self.shifts, until=self.until,
-            units={name: self.units[name] for name in channels}, panel_hash=self.panel_hash, notes=self.notes,
-        )  # fmt: skip
+        return replace(
+            self,
+            values={name: self.values[name] for name in channels},
+            units={name: self.units[name] for name in channels},
+        )
 
     def take(self, groups: slice | np.ndarray) -> Signals:
         """Some of the groups."""
         values = {name: value[groups] for name, value in self.values.items()}
-        return Signals(
-            t=self.t, values=values, units=self.units, panel_hash=self.panel_hash, shifts=self.shifts[groups],
-            until=self.until[groups], notes=self.notes,
-        )  # fmt: skip
+        return replace(self, values=values, shifts=self.shifts[groups], until=self.until[groups])
 
 
 def signals_of(
