@@ -1,0 +1,44 @@
+"""Everything that is written to disk: typed values, networks, training states and run folders. No pickle anywhere."""
+
+from dexprior.artifacts.files import (
+    file_hash,
+    pack_tensors,
+    read_meta,
+    read_tensors,
+    tensor_header,
+    unpack_tensors,
+    write_atomic,
+    write_json,
+    write_tensors,
+)
+from dexprior.artifacts.header import Header, make_header, package_versions, read_header
+from dexprior.artifacts.networks import load_module, load_network, load_training_state, save_module, save_training_state
+from dexprior.artifacts.runs import RunFolder
+from dexprior.artifacts.values import from_tensors, load, load_all, save, to_tensors
+
+__all__ = [
+    "Header",
+    "RunFolder",
+    "file_hash",
+    "from_tensors",
+    "load",
+    "load_all",
+    "load_module",
+    "load_network",
+    "load_training_state",
+    "make_header",
+    "pack_tensors",
+    "package_versions",
+    "read_header",
+    "read_meta",
+    "read_tensors",
+    "save",
+    "save_module",
+    "save_training_state",
+    "tensor_header",
+    "to_tensors",
+    "unpack_tensors",
+    "write_atomic",
+    "write_json",
+    "write_tensors",
+]

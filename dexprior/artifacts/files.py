@@ -1,0 +1,144 @@
+"""Bytes, JSON and tensors on disk. Writing is atomic: a killed run leaves the old file or the new one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import struct
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from dexprior.config import to_plain
+from dexprior.errors import ArtifactError, BadInput
+
+__all__ = [
+    "file_hash",
+    "pack_tensors",
+    "read_json",
+    "read_meta",
+    "read_tensors",
+    "tensor_header",
+    "unpack_tensors",
+    "write_atomic",
+    "write_json",
+    "write_tensors",
+]
+
+_META = "dexprior"
+
+
+def write_atomic(path: str | Path, data: bytes) -> Path:
+    """Write bytes so that a reader, or a kill, never sees half a file."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(data)
+    os.replace(temporary, path)
+    return path
+
+
+def write_json(path: str | Path, value: Any) -> Path:
+    """Write plain data or configuration as indented JSON, atomically."""
+    return write_atomic(path, (json.dumps(to_plain(value), indent=2) + "\n").encode())
+
+
+def write_tensors(path: str | Path, tensors: Mapping[str, np.ndarray], meta: dict[str, Any]) -> Path:
+    """Write arrays and JSON metadata as one safetensors file, atomically."""
+    return write_atomic(path, pack_tensors(tensors, meta))
+
+
+def pack_tensors(tensors: Mapping[str, np.ndarray], meta: dict[str, Any]) -> bytes:
+    """The bytes of that file."""
+    from safetensors.numpy import save as dump
+
+    contiguous = {k: np.asarray(v, order="C") for k, v in tensors.items()}  # keeps arrays without axes as they are
+    return dump(contiguous, metadata={_META: json.dumps(meta)})
+
+
+def read_tensors(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `write_tensors` wrote.
+
+    Raises:
+        ArtifactError: missing, truncated or foreign file.
+    """
+    path = Path(path)
+    meta, _ = read_meta(path)
+    return unpack_tensors(path.read_bytes(), path), meta
+
+
+def unpack_tensors(data: bytes, where: object) -> dict[str, np.ndarray]:
+    """The arrays in a file's bytes.
+
+    Raises:
+        ArtifactError: truncated or damaged; `where` names the file.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load as parse
+
+    try:
+        return parse(data)
+    except (SafetensorError, ValueError) as error:
+        raise ArtifactError(f"{where} is truncated or damaged: {error}") from None
+
+
+def read_meta(
+    path: Path, *, offset: int = 0, where: object | None = None
+) -> tuple[dict[str, Any], dict[str, list[int]]]:
+    """Metadata of a file (or of one that begins at `offset` of it), and the shapes of its arrays, without reading them.
+
+    Raises:
+        ArtifactError: missing, truncated or foreign file; `where` names it if the path does not.
+    """
+    where = path if where is None else where
+    if not path.is_file():
+        raise ArtifactError(f"{where}: no such file")
+    with path.open("rb") as stream:
+        stream.seek(offset)
+        try:
+            header, _ = tensor_header(stream)
+            meta = json.loads(header.pop("__metadata__")[_META])
+            return meta, {name: entry["shape"] for name, entry in header.items()}
+        except (ValueError, KeyError, TypeError) as error:
+            raise ArtifactError(f"{where} is not a dexprior file, or it is truncated: {error!r}") from None
+
+
+def tensor_header(stream: IO[bytes]) -> tuple[dict[str, Any], int]:
+    """The JSON header of a safetensors file from the stream's position on, and its length [bytes].
+
+    Raises:
+        ValueError: there is none.
+    """
+    start = stream.read(8)
+    if len(start) < 8:
+        raise ValueError("no header")
+    (length,) = struct.unpack("<Q", start)
+    if length > 100_000_000:
+        raise ValueError("header too long")
+    return json.loads(stream.read(length)), 8 + length
+
+
+def file_hash(path: str | Path) -> str:
+    """Sixteen hex digits of a file's SHA-256.
+
+    Raises:
+        ArtifactError: no such file.
+    """
+    if not Path(path).is_file():
+        raise ArtifactError(f"{path}: no such file; an earlier stage makes it, see `dexprior` for their order")
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
+
+
+def read_json(path: str | Path) -> Any:
+    """Read JSON.
+
+    Raises:
+        BadInput: it is none.
+    """
+    try:
+        return json.loads(Path(path).read_text())
+    except json.JSONDecodeError as error:
+        raise BadInput(f"{path} is not valid JSON: {error}") from None
