@@ -1,8 +1,9 @@
 """One channel: where the family lies at each moment, and how far outside of it a group of repeats has been so far.
 
-The deviation d(t) of a group's mean from the family's median is divided by the family's own spread s(t), and three
-things are watched, each on its own scale: the largest |d| / s of single samples and of running means (a sup statistic
-at several resolutions), and a two-sided CUSUM of d / s (Page 1954). Every one is divided by what the family itself
+Two series are watched: the deviation of a group's mean from the family's median, which shows what differs from the
+start on, and its innovations, which show what changes (`innovations`). Each is divided by the family's own spread s(t),
+and three things are looked at, each on its own scale: the largest magnitude of single samples and of running means (a
+sup statistic at several resolutions), and a two-sided CUSUM (Page 1954). Every one is divided by what the family itself
 reaches in nine of ten groups, and the largest counts. Repeats that scatter more than the family's widen s.
 """
 
@@ -12,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.stats.robust import MAD_TO_STD
+from dexprior.transfer.divergence.innovations import Innovations
 from dexprior.transfer.divergence.settings import DivergenceConfig
 
 __all__ = ["Band", "running_mean"]
@@ -21,6 +23,7 @@ _FLOOR = 0.3  # of the spread's median over time: a band may not vanish where th
 _BALANCE = 0.9  # quantile by which the statistics are brought to one scale
 _RESOLUTION = {"m": 1e-4, "rad": 1e-5, "N": 1e-3, "N m": 1e-4, "m/s": 1e-4, "rad/s": 1e-4, "s": 1e-5}
 """Smallest spread by unit: below it lies rounding."""
+_FINEST = 1e-3  # spread of innovations, in standard deviations of the noise
 
 
 class Band:
@@ -45,8 +48,11 @@ class Band:
         self._allowance = config.allowance
         floor = _RESOLUTION.get(unit, 1e-9)
         deviation = means - self.centre
+        self._own = np.maximum(np.sqrt(self.noise / self.repeats if self.repeats > 1 else _white(means)), floor)
+        self._innovations = Innovations(deviation, self._own)
         self._spreads = [_spread(running_mean(deviation, length), floor) for length in self._lengths]
-        self._scales = np.ones(len(self._lengths) + 1)
+        fresh = self._innovations.of(deviation)
+        self._fresh_spreads = [_spread(running_mean(fresh, length), _FINEST) for length in self._lengths]
         self._scales = np.maximum([np.quantile(s.max(axis=1), _BALANCE) for s in self._statistics(x)], 1e-12)
 
     @property
@@ -73,17 +79,29 @@ class Band:
         if self.repeats > 1:
             scatter = x.var(axis=1, ddof=1).mean(axis=1)
             more = (np.maximum(scatter - self.noise, 0.0) / x.shape[1])[:, None]
+        fresh = self._innovations.of(deviation)
+        return [
+            *self._excesses(deviation, self._spreads, more),
+            *self._excesses(fresh, self._fresh_spreads, more / self._own**2),
+        ]
+
+    def _excesses(
+        self,
+        series: Float[np.ndarray, "group time n"],
+        spreads: list[Float[np.ndarray, "time n"]],
+        more: Float[np.ndarray, "group 1 n"],
+    ) -> list[Float[np.ndarray, "group time"]]:
+        """Of running means, then of CUSUM; `more` is what variance a sample has beyond the family's."""
         found = []
-        for length, spread in zip(self._lengths, self._spreads):
+        for length, spread in zip(self._lengths, spreads):
             wide = np.sqrt(spread**2 + more / length)
-            found.append((np.abs(running_mean(deviation, length)) / wide).max(axis=2))
-        z = deviation / np.sqrt(self._spreads[0] ** 2 + more)
+            found.append((np.abs(running_mean(series, length)) / wide).max(axis=2))
+        z = series / np.sqrt(spreads[0] ** 2 + more)
         sums = []
         for sign in (1.0, -1.0):
             walk = np.cumsum(sign * z - self._allowance, axis=1)
             sums.append((walk - np.minimum.accumulate(np.minimum(walk, 0.0), axis=1)).max(axis=2))
-        found.append(np.maximum(*sums))
-        return found
+        return [*found, np.maximum(*sums)]
 
 
 def running_mean(x: Float[np.ndarray, "group time n"], length: int) -> Float[np.ndarray, "group time n"]:
@@ -94,6 +112,12 @@ def running_mean(x: Float[np.ndarray, "group time n"], length: int) -> Float[np.
     stop = np.arange(1, x.shape[1] + 1)
     start = np.maximum(stop - length, 0)
     return (total[:, stop] - total[:, start]) / (stop - start)[None, :, None]
+
+
+def _white(means: Float[np.ndarray, "group time n"]) -> Float[np.ndarray, " n"]:
+    """Variance of what differs from sample to sample, where there is no repeat to tell it by."""
+    bend = np.diff(means, n=2, axis=1)
+    return (MAD_TO_STD * np.median(np.abs(bend), axis=(0, 1))) ** 2 / 6.0
 
 
 def _spread(deviation: Float[np.ndarray, "group time n"], floor: float) -> Float[np.ndarray, "time n"]:
