@@ -10,6 +10,7 @@ from __future__ import annotations
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.checking import check_task
 from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
+from dexprior.worlds.tasks.drives import ArmAction
 from dexprior.worlds.tasks.folding import Folding, FoldingConfig
 from dexprior.worlds.tasks.handover import Handover, HandoverConfig
 from dexprior.worlds.tasks.injected import inject
@@ -19,8 +20,9 @@ from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
 from dexprior.worlds.tasks.recording import Recording, record
 from dexprior.worlds.tasks.registry import TASKS, make_task, register_task
 from dexprior.worlds.tasks.soft_grasp import SoftGrasp, SoftGraspConfig
+from dexprior.worlds.tasks.view import RigState, View
 from dexprior.worlds.tasks.wipe import Wipe, WipeConfig
-from dexprior.worlds.tasks.worlds import ArmAction, RigState, TaskWorlds, View
+from dexprior.worlds.tasks.worlds import TaskWorlds
 
 __all__ = [
     # the suite

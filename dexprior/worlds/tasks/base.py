@@ -17,7 +17,7 @@ from dexprior.worlds.rigs import Rig
 if TYPE_CHECKING:
     import mujoco
 
-    from dexprior.worlds.tasks.worlds import View
+    from dexprior.worlds.tasks.view import View
 
 __all__ = ["Layout", "Scenes", "Task", "Truth"]
 

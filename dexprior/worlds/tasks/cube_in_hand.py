@@ -31,7 +31,7 @@ from dexprior.worlds.rigs import add_rig
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
 from dexprior.worlds.tasks.scene import SURFACE, VISUAL, box_points, place_points, stage
-from dexprior.worlds.tasks.worlds import View
+from dexprior.worlds.tasks.view import View
 
 __all__ = ["CubeInHand", "CubeInHandConfig"]
 

@@ -34,7 +34,7 @@ from dexprior.worlds.studio import add_camera
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
 from dexprior.worlds.tasks.scene import SURFACE, box_points, place_points, stage, stiffen
-from dexprior.worlds.tasks.worlds import View
+from dexprior.worlds.tasks.view import View
 
 __all__ = ["Handover", "HandoverConfig"]
 

@@ -20,7 +20,7 @@ from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 if TYPE_CHECKING:
     import mujoco
 
-    from dexprior.worlds.tasks.worlds import View
+    from dexprior.worlds.tasks.view import View
 
 __all__ = ["inject"]
 

@@ -40,7 +40,7 @@ from dexprior.worlds.contact_laws import bouc_wen, capstan, ellipse_radius, stri
 if TYPE_CHECKING:
     import mujoco
 
-    from dexprior.worlds.tasks.worlds import View
+    from dexprior.worlds.tasks.view import View
 
 __all__ = ["Governed", "PhenomenaOfWorlds", "govern"]
 

@@ -36,7 +36,7 @@ from dexprior.families.sensors import (
 )
 
 if TYPE_CHECKING:
-    from dexprior.worlds.tasks.worlds import View
+    from dexprior.worlds.tasks.view import View
 
 __all__ = ["SensorsOfWorlds"]
 

@@ -24,7 +24,7 @@ from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import pads, sensors
 from dexprior.worlds.tasks.scene import stage
-from dexprior.worlds.tasks.worlds import View
+from dexprior.worlds.tasks.view import View
 
 if TYPE_CHECKING:
     import mujoco

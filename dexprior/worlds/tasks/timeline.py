@@ -16,7 +16,7 @@ from dexprior.worlds.tasks.models import ParametersOfWorlds
 if TYPE_CHECKING:
     import mujoco
 
-    from dexprior.worlds.tasks.worlds import View
+    from dexprior.worlds.tasks.view import View
 
 __all__ = ["Timeline"]
 

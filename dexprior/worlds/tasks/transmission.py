@@ -23,7 +23,7 @@ from dexprior.families import ACTUATOR_DELAY, BACKLASH, SERVO_DAMPING, SERVO_STI
 if TYPE_CHECKING:
     import mujoco
 
-    from dexprior.worlds.tasks.worlds import View
+    from dexprior.worlds.tasks.view import View
 
 __all__ = ["Transmission", "set_servos", "turns"]
 

@@ -22,7 +22,7 @@ from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
 from dexprior.worlds.tasks.scene import SURFACE, VISUAL, box_points, place_points, stage, stiffen, upright
-from dexprior.worlds.tasks.worlds import View
+from dexprior.worlds.tasks.view import View
 
 __all__ = ["Wipe", "WipeConfig"]
 

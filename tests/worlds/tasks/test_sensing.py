@@ -124,9 +124,8 @@ def test_an_encoders_bias_acts_on_reading_and_command_alike():
     np.testing.assert_allclose(seen.q - worlds.state()[0].q, zeros, atol=1e-12)
     apart = np.linalg.norm(seen.tcp[:, :3] - worlds.state()[0].tcp[:, :3], axis=1)
     assert (apart > 1e-3).all()  # but it thinks that its tool is elsewhere
-    drive = worlds._drives[0]
-    columns = [worlds.model.actuator(name).id for name in drive.rig.arm_joints]
-    np.testing.assert_allclose(drive.controller.target - worlds.view.ctrl[:, columns], zeros, atol=1e-12)
+    columns = [worlds.model.actuator(name).id for name in worlds.rigs[0].arm_joints]
+    np.testing.assert_allclose(worlds.target - worlds.view.ctrl[:, columns], zeros, atol=1e-12)
 
 
 def test_readings_come_as_late_as_the_link_is():
@@ -149,10 +148,9 @@ def test_an_action_comes_as_late_as_the_link_is():
         late.step(action)
         if k < 3:
             assert np.array_equal(late.view.ctrl, still)
-    target = plain._drives[0].controller
     for action in actions[:7]:
-        target.step_joints(target.target, 1.5 * action[:, :7], 0.04)
-    np.testing.assert_allclose(late._drives[0].controller.target, target.target, atol=0.02)
+        plain.step(action)
+    np.testing.assert_allclose(late.target, plain.target, atol=0.02)
 
 
 def test_lost_packets_leave_the_last_one():

@@ -64,7 +64,7 @@ def test_a_joint_crosses_the_band_before_it_turns_back():
         action = np.zeros((2, 8))
         action[:, 0], action[:, 7] = (0.5 if (k // 10) % 2 == 0 else -0.5), 1.0
         worlds.step(action)
-        rows.append((worlds._drives[0].controller.target[1, 0], worlds.view.ctrl[1, 0], worlds.view.ctrl[0, 0]))
+        rows.append((worlds.target[1, 0], worlds.view.ctrl[1, 0], worlds.view.ctrl[0, 0]))
     command, sent, ideal = np.array(rows).T
     np.testing.assert_allclose(np.abs(command - sent).max(), band / 2, atol=1e-12)
     assert np.abs(command - ideal).max() < 0.02 * np.ptp(command)  # no band, no gap; the lead limit sees other joints

@@ -9,7 +9,9 @@ from jaxtyping import Float
 
 from dexprior.geometry.rotations import quat_rotate
 from dexprior.worlds.tasks.base import Truth
-from dexprior.worlds.tasks.worlds import MAX_TWIST, RigState, TaskWorlds
+from dexprior.worlds.tasks.drives import MAX_TWIST
+from dexprior.worlds.tasks.view import RigState
+from dexprior.worlds.tasks.worlds import TaskWorlds
 
 __all__ = ["Expert", "gripper_action", "level", "run_expert"]
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from dexprior.geometry.rotations import wrap_angle
 from dexprior.worlds.claw import PALM_TOP, TIP_RADIUS, claw_action, claw_joints
 from dexprior.worlds.tasks.base import Truth
-from dexprior.worlds.tasks.worlds import RigState
+from dexprior.worlds.tasks.view import RigState
 
 __all__ = ["cube_in_hand"]
 

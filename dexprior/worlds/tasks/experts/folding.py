@@ -7,7 +7,7 @@ import numpy as np
 from dexprior.geometry.rotations import axis_angle_from_matrix, matrix_from_quat, quat_from_yaw, quat_rotate
 from dexprior.worlds.tasks.base import Truth
 from dexprior.worlds.tasks.experts.base import gripper_action
-from dexprior.worlds.tasks.worlds import RigState
+from dexprior.worlds.tasks.view import RigState
 
 __all__ = ["folding"]
 

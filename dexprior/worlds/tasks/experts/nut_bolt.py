@@ -6,7 +6,7 @@ import numpy as np
 
 from dexprior.worlds.tasks.base import Truth
 from dexprior.worlds.tasks.experts.base import gripper_action, level
-from dexprior.worlds.tasks.worlds import RigState
+from dexprior.worlds.tasks.view import RigState
 
 __all__ = ["nut_bolt"]
 

@@ -7,7 +7,7 @@ import numpy as np
 from dexprior.geometry.rotations import wrap_angle, yaw_of
 from dexprior.worlds.tasks.base import Truth
 from dexprior.worlds.tasks.experts.base import gripper_action, level
-from dexprior.worlds.tasks.worlds import RigState
+from dexprior.worlds.tasks.view import RigState
 
 __all__ = ["peg"]
 

@@ -29,7 +29,7 @@ from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import sensors
 from dexprior.worlds.tasks.folding.cloth import Cloth, Outline, Place, carried, flap_coverage, mirrored, turned, wrinkle
 from dexprior.worlds.tasks.scene import stage, stiffen
-from dexprior.worlds.tasks.worlds import View
+from dexprior.worlds.tasks.view import View
 
 if TYPE_CHECKING:
     import mujoco

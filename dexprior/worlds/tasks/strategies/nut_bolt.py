@@ -11,9 +11,9 @@ from jaxtyping import Float
 from dexprior.geometry.rotations import wrap_angle
 from dexprior.worlds.human_rig import Contact, HandGrasp, Vector, solve_grasp
 from dexprior.worlds.tasks.base import Scenes
+from dexprior.worlds.tasks.drives import MAX_JOINT_SPEED
 from dexprior.worlds.tasks.nut_bolt import NutBolt
 from dexprior.worlds.tasks.strategies.plan import HandPlan, Knob, Strategy, Values, carried, knots_of
-from dexprior.worlds.tasks.worlds import MAX_JOINT_SPEED
 
 __all__ = ["NUT_BOLT"]
 

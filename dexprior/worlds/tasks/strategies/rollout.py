@@ -14,8 +14,9 @@ from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat
 from dexprior.worlds.human_rig import end_action, wrist_from_gantry
 from dexprior.worlds.tasks.base import Scenes
+from dexprior.worlds.tasks.drives import MAX_JOINT_SPEED
 from dexprior.worlds.tasks.strategies.plan import Strategy
-from dexprior.worlds.tasks.worlds import MAX_JOINT_SPEED, TaskWorlds
+from dexprior.worlds.tasks.worlds import TaskWorlds
 
 __all__ = ["RefineConfig", "Rollout", "demonstrate", "roll_out"]
 
