@@ -18,6 +18,7 @@ OPTIONAL: dict[str, tuple[str, str]] = {
     "pybullet": ("reality", "a second physics engine: the striking table of the reality server"),
     "numba": ("compiled", "compiled answers to single impacts, and the particle cloth"),
     "mujoco.mjx": ("mjx", "contact parameters by gradient through MuJoCo's JAX port"),
+    "mujoco_warp": ("warp", "worlds stepped on a GPU by MuJoCo Warp"),
     "colorama": ("sysid", "MuJoCo's system identification (mujoco.sysid)"),
     "sbi": ("sbi", "posteriors learned by networks"),
     "gymnasium_robotics": ("robots", "Shadow hand model"),

@@ -17,7 +17,7 @@ from dexprior.envs.tasks.pictures import Pictures
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import DROPOUTS, EventFamily, ParameterFamily, Phenomena, SensorModels
 from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
-from dexprior.worlds.tasks import ArmAction, Task, TaskWorlds, Truth, make_task
+from dexprior.worlds.tasks import ArmAction, Physics, Task, TaskWorlds, Truth, make_task
 from dexprior.worlds.viewer import Viewer
 
 __all__ = ["Reward", "TaskEnv", "TaskVectorEnv", "make_env", "make_vec_env"]
@@ -46,6 +46,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         arm_action: twists or joint speeds.
         tracker: whether policies may see the object's pose.
         threads: of MuJoCo's pool; 0 takes all cores. Results do not depend on it.
+        physics: `warp` steps rigid tasks on a GPU, in single precision (`dexprior[warp]`).
         autoreset: a world whose episode is over restarts with the next step (Gymnasium's default); otherwise it is
             the caller who resets all.
 
@@ -67,6 +68,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         arm_action: ArmAction = "cartesian",
         tracker: bool = False,
         threads: int = 0,
+        physics: Physics = "mujoco",
         autoreset: bool = True,
     ) -> None:
         if panel is not None and panel.task != task.name:
@@ -81,7 +83,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
             sensors = validate(SensorModels, dict(sensors), where="sensors")
         self.worlds = TaskWorlds(
             task, num_envs, arm_action=arm_action, family=self.family, phenomena=phenomena, sensors=sensors,
-            threads=threads,
+            threads=threads, physics=physics,
         )  # fmt: skip
         self._pictures = Pictures(self.worlds)
         self.metadata = {

@@ -22,7 +22,7 @@ from dexprior.worlds.tasks.registry import TASKS, make_task, register_task
 from dexprior.worlds.tasks.soft_grasp import SoftGrasp, SoftGraspConfig
 from dexprior.worlds.tasks.view import RigState, View
 from dexprior.worlds.tasks.wipe import Wipe, WipeConfig
-from dexprior.worlds.tasks.worlds import TaskWorlds
+from dexprior.worlds.tasks.worlds import Physics, TaskWorlds
 
 __all__ = [
     # the suite
@@ -48,6 +48,7 @@ __all__ = [
     "register_task",
     # worlds
     "ArmAction",
+    "Physics",
     "RigState",
     "TaskWorlds",
     "View",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -18,11 +18,15 @@ from dexprior.worlds.tasks.robots import RobotsOfWorlds
 from dexprior.worlds.tasks.timeline import Timeline
 from dexprior.worlds.tasks.transmission import Transmission, set_servos
 from dexprior.worlds.tasks.view import RigState, View
+from dexprior.worlds.tasks.warp import WarpBatch
 
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["TaskWorlds"]
+__all__ = ["Physics", "TaskWorlds"]
+
+Physics = Literal["mujoco", "warp"]
+"""MuJoCo on threads, or MuJoCo Warp on a GPU, in single precision."""
 
 
 class TaskWorlds:
@@ -36,10 +40,13 @@ class TaskWorlds:
         phenomena: of contact, that the engine leaves out; none by default.
         sensors: models of its sensors and links; none by default, so that `sensed` is `state`.
         threads: of MuJoCo's pool; 0 takes all cores. Results do not depend on it.
+        physics: what steps the worlds; MuJoCo Warp takes rigid tasks only.
 
     Raises:
-        UnknownName: no such kind of arm action.
-        BadInput: no world, or more than memory holds, or a scene that MuJoCo cannot compile.
+        UnknownName: no such kind of arm action, or no such physics.
+        BadInput: no world, or more than memory holds, or a scene that MuJoCo cannot compile, or one that MuJoCo Warp
+            cannot step.
+        MissingExtra: MuJoCo Warp is asked for and not installed.
     """
 
     def __init__(
@@ -52,11 +59,14 @@ class TaskWorlds:
         phenomena: Phenomena | None = None,
         sensors: SensorModels | None = None,
         threads: int = 0,
+        physics: Physics = "mujoco",
     ) -> None:
         import mujoco.batch
 
         if arm_action not in get_args(ArmAction):
             raise UnknownName("arm action", arm_action, get_args(ArmAction))
+        if physics not in get_args(Physics):
+            raise UnknownName("physics", physics, get_args(Physics))
         self.task, self.n, self.arm_action = task, n, arm_action
         self.family = task.family if family is None else family
         layout = task.layout()
@@ -74,7 +84,8 @@ class TaskWorlds:
             batch = mujoco.batch.Batch(self.model, n, threads)
         except (MemoryError, ValueError) as error:  # MuJoCo reports std::bad_alloc as the latter
             raise BadInput(f"task {task.name!r}: {n} worlds cannot be made ({error}); ask for fewer") from None
-        self._batch = task.engine(batch)
+        engine = task.engine(batch)
+        self._batch = WarpBatch(engine, task.name) if physics == "warp" else engine
         driven = [name for rig in self.rigs for name in (*rig.arm_joints, *rig.end_actuators)]
 
         def configure(model: mujoco.MjModel, values: Mapping[str, float]) -> None:
