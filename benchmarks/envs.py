@@ -1,7 +1,6 @@
-"""Environment steps of the task suite per CPU-second against bare `mj_step` and against other packages, in one run.
+"""Environment steps of the task suite per CPU-second against bare `mj_step` from the same states, in one run.
 
-Prints JSON lines {name, value, unit, peer, peer_value, ratio}. An efficiency is the share of the CPU time that MuJoCo
-needs for the same steps from the same states; 1 is a loop of bare `mj_step`.
+Prints JSON lines {name, value, unit, peer, peer_value, ratio}. Against other packages: `peers.py`.
 
     python benchmarks/envs.py [worlds]
     python benchmarks/envs.py cloths
@@ -27,20 +26,13 @@ RIGID = ("pick_place", "peg", "nut_bolt", "cube_in_hand")
 
 def main(worlds: int = 256) -> None:
     """Measure and print."""
-    efficiencies = {}
     for task in RIGID:
         n = min(worlds, 16) if task == "nut_bolt" else worlds
-        ours, bare = _against_bare(*_busy(task, n))
+        ours, bare = against_bare(*_busy(task, n))
         _print(f"{task}, {n} worlds, one thread", ours, "control steps/CPU-s", "bare mj_step", bare)
-        efficiencies[task] = ours / bare
     _threads(worlds)
     _simulation_speed(worlds)
     _cloths()
-    best = efficiencies["pick_place"]
-    for peer in ("FetchPickAndPlace-v4", "HandManipulateBlock-v1"):
-        value = _gymnasium_robotics(peer)
-        if value is not None:
-            _print("efficiency, pick_place", best, "1", peer, value)
 
 
 def _busy(task: str, worlds: int, threads: int = 1) -> tuple[TaskVectorEnv, np.ndarray]:
@@ -54,7 +46,7 @@ def _busy(task: str, worlds: int, threads: int = 1) -> tuple[TaskVectorEnv, np.n
     return env, action
 
 
-def _against_bare(env: TaskVectorEnv, action: np.ndarray, rounds: int = 5, steps: int = 4) -> tuple[float, float]:
+def against_bare(env: TaskVectorEnv, action: np.ndarray, rounds: int = 5, steps: int = 4) -> tuple[float, float]:
     """Control steps per CPU-second of the environment, and of `mj_step` from the same states under the same controls.
 
     Both sides start every round from the same states; medians over rounds.
@@ -128,31 +120,6 @@ def _folding(worlds: int, **settings: object) -> tuple[float, np.ndarray]:
         env.worlds.step(action)
         spent += time.process_time() - start
     return worlds * env.task.horizon / spent, env.task.cloud(env.worlds.view, env.worlds.truth())
-
-
-def _gymnasium_robotics(name: str) -> float | None:
-    """Efficiency of one of its environments: bare `mj_step` on its model and frame skip, over `env.step`."""
-    try:
-        import gymnasium
-        import gymnasium_robotics
-    except ImportError:
-        print(json.dumps({"name": f"efficiency of {name}", "skipped": "gymnasium-robotics is not installed"}))
-        return None
-    gymnasium.register_envs(gymnasium_robotics)
-    try:
-        env = gymnasium.make(name).unwrapped
-    except AssertionError:  # seen with gymnasium-robotics 1.4.2 on MuJoCo 3.17: Fetch's joint types
-        print(json.dumps({"name": f"efficiency of {name}", "skipped": "it cannot be made with this MuJoCo"}))
-        return None
-    env.reset(seed=0)
-    model, frame_skip = env.model, env.n_substeps
-    data = mujoco.MjData(model)
-    data.qpos[:], data.qvel[:] = env.data.qpos, env.data.qvel
-    data.mocap_pos[:], data.mocap_quat[:] = env.data.mocap_pos, env.data.mocap_quat
-    action = np.zeros(env.action_space.shape)
-    stepped = _cpu(lambda: env.step(action), 200)
-    bare = _cpu(lambda: mujoco.mj_step(model, data, nstep=frame_skip), 200)
-    return stepped / bare
 
 
 def _cpu(step: Callable[[], object], times: int) -> float:
