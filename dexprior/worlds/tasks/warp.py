@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["OUTPUTS", "WARP_TASKS", "WarpBatch"]
 
-WARP_TASKS = ("cube_in_hand", "handover", "peg", "pick_place", "wipe")
+WARP_TASKS = ("cube_in_hand", "handover", "nut_bolt", "peg", "pick_place", "wipe")
 """Tasks that it steps; held against `mujoco.batch` in docs/measurements/worlds.md."""
 OUTPUTS = (
     "sensordata", "xpos", "xquat", "xmat", "xipos", "ximat", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat",
@@ -201,7 +201,6 @@ def _in_the_way(batch: Any) -> str:
     model = batch.model
     found = {
         "a flex": model.nflex,
-        "signed distance fields": (model.geom_type == mujoco.mjtGeom.mjGEOM_SDF).any(),
         "delays in MuJoCo's history buffers": model.nhistory,
         "plugins": model.nplugin,
     }

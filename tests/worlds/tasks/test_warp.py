@@ -75,7 +75,6 @@ def test_an_absent_package_is_a_line_to_install_it(absent):
     ("name", "settings", "reason"),
     [
         ("soft_grasp", {}, "a flex"),
-        ("nut_bolt", {}, "signed distance fields"),
         ("folding", {"engine": "particles"}, "part of it is stepped by ParticleBatch"),
     ],
 )
