@@ -34,7 +34,8 @@ def row(seed: int, out: Path) -> dict:
             "sim": float(after.round.success["sim"].mean()), "real": float(after.round.success["real"].mean()),
             "pairs": c["pairs"], "difference": c["difference"], "interval": c["interval"],
             "actions": after.round.ledger["actions"], "intervals": after.found.get("intervals"),
-            "p_value": after.found.get("p_value"), "threshold": after.found.get("threshold"),
+            "p_value": after.found.get("p_value"),             "slip gap": after.round.ledger["slip_gap"]["value"],
+            "recovery": {k: after.found.get(k) for k in ("threshold", "side", "alarms", "retreats", "retry")},
         }  # fmt: skip
     return found | {"seconds": time.process_time() - started}
 

@@ -1,7 +1,7 @@
-"""Detect that something goes as it never did in the simulator, back off, try again: around any policy of a task.
+"""Detect that a task goes on as it never did in the simulator, back off, try again in another way: around any policy.
 
-monitor = SlipMonitor.learn(slip, held, dt)                  # from the simulator's own rollouts
-recovering = Recovering(policy, monitor, retreat, dt=dt)     # one for each batch of worlds
+monitor = ProgressMonitor.learn(remains)                     # from the simulator's own rollouts
+recovering = Recovering(policy, monitor, remains_of, retreat, retry=other, dt=dt)  # one batch of worlds at a time
 """
 
 from __future__ import annotations
@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from dexprior.config import Ge, Gt, Lt, config
 from dexprior.errors import BadInput
-from dexprior.worlds.measures import SLIP_SPEED
 
-__all__ = ["Recovering", "RecoveryConfig", "SlipMonitor"]
+__all__ = ["ProgressMonitor", "Recovering", "RecoveryConfig"]
 
 Policy = Callable[[Any, Any, float, np.ndarray], Float[np.ndarray, "n action"]]
 """(truth, robots, seconds since reset, memory) -> actions; `memory` (n, 4) starts at zero, as an expert's does."""
@@ -25,99 +24,110 @@ Policy = Callable[[Any, Any, float, np.ndarray], Float[np.ndarray, "n action"]]
 
 @config
 class RecoveryConfig:
-    """When a policy backs off."""
+    """When a policy backs off, and for which worlds its second try is made."""
 
     alpha: Annotated[float, Gt(0), Lt(1)] = 0.05
     """Probability of backing off at all in an episode of the simulator's family."""
-    window: Annotated[float, Gt(0)] = 0.8
-    """Of which the share is taken in which what is held slips [s]."""
+    least: Annotated[float, Gt(0)] = 0.05
+    """Share of the way by which rollouts differ at any moment, at least: less is nothing to back off for."""
     pause: Annotated[float, Gt(0)] = 0.2
     """How long the retreat lasts [s]."""
-    tries: Annotated[int, Ge(1)] = 3
-    """Retreats in an episode at most."""
+    widenings: Annotated[int, Ge(1)] = 2
+    """How often a blamed parameter's support is widened to the side that explains the alarm."""
 
 
 @dataclass(frozen=True)
-class SlipMonitor:
-    """Share of the last moments in which what is held slips, against the most of the simulator's own rollouts."""
+class ProgressMonitor:
+    """What remains of the way at each moment, against the most that remained in the simulator's own rollouts."""
 
+    middle: Float[np.ndarray, " step"]
+    """Median of the share that remains."""
+    reach: Float[np.ndarray, " step"]
+    """How far above it a half of the rollouts lay at most."""
     threshold: float
-    """Share from which on it is more than theirs."""
-    length: int
-    """Control periods that it is taken of."""
+    """Times this reach that the other half exceeds as rarely as is promised."""
 
     @classmethod
-    def learn(
-        cls,
-        slip: Float[np.ndarray, "step n"],
-        held: Bool[np.ndarray, "step n"],
-        dt: float,
-        settings: RecoveryConfig | None = None,
-    ) -> SlipMonitor:
-        """The threshold that one more rollout exceeds with probability `alpha` at most (split conformal).
+    def learn(cls, remains: Float[np.ndarray, "step n"], settings: RecoveryConfig | None = None) -> ProgressMonitor:
+        """The threshold that one more rollout exceeds, at any time, with probability `alpha` at most (split conformal).
+
+        The first half of the rollouts gives the envelope, the second half ranks.
 
         Args:
-            slip: of what is held [m/s].
-            held: whether it is.
-            dt: control period [s].
+            remains: distance to the goal in any unit, positive at the first step.
             settings: the defaults if None.
 
         Raises:
-            BadInput: too few rollouts for this alpha.
+            BadInput: too few rollouts for this alpha, or one that starts at its goal or is not finite.
         """
         settings = settings or RecoveryConfig()
-        length = max(round(settings.window / dt), 1)
-        rank = int(np.ceil((1.0 - settings.alpha) * (slip.shape[1] + 1)))
-        if rank > slip.shape[1]:
-            needed = int(np.ceil(1.0 / settings.alpha)) - 1
-            raise BadInput(f"{slip.shape[1]} rollouts for alpha = {settings.alpha:g}; at least {needed} are needed")
-        total = np.cumsum(held & (slip > SLIP_SPEED), axis=0).astype(np.float64)
-        mean = total.copy()
-        mean[length:] -= total[:-length]
-        return cls(float(np.sort(mean.max(axis=0) / length)[rank - 1]), length)
+        half = remains.shape[1] // 2
+        rank = int(np.ceil((1.0 - settings.alpha) * (remains.shape[1] - half + 1)))
+        if rank > remains.shape[1] - half:
+            needed = 2 * (int(np.ceil(1.0 / settings.alpha)) - 1)
+            raise BadInput(f"{remains.shape[1]} rollouts for alpha = {settings.alpha:g}; at least {needed} are needed")
+        if not (np.isfinite(remains).all() and (remains[0] > 0).all()):
+            raise BadInput("what remains of a rollout must be finite, and more than nothing at its start")
+        share = remains / remains[0]
+        middle = np.median(share[:, :half], axis=1)
+        reach = np.maximum(share[:, :half].max(axis=1) - middle, settings.least)
+        late = ((share[:, half:] - middle[:, None]) / reach[:, None]).max(axis=0)
+        return cls(middle, reach, float(np.sort(late)[rank - 1]))
+
+    def alarms(self, step: int, share: Float[np.ndarray, " n"]) -> Bool[np.ndarray, " n"]:
+        """Whether more remains than the simulator's rollouts had left by then; past their last step, than at it."""
+        k = min(step, len(self.middle) - 1)
+        return (share - self.middle[k]) / self.reach[k] > self.threshold
+
+    def alarmed(self, remains: Float[np.ndarray, "step n"]) -> Bool[np.ndarray, " n"]:
+        """Whether there is an alarm at any time of an episode."""
+        share = remains / remains[0]
+        return np.any([self.alarms(k, row) for k, row in enumerate(share)], axis=0)
 
 
 @dataclass
 class Recovering:
-    """A policy that retreats when the monitor's statistic exceeds its threshold, and then begins afresh.
+    """A policy that retreats at the monitor's first alarm, after which another one begins afresh.
 
-    Not a value: it remembers the worlds that it acts in. Make one for each batch of episodes.
+    The monitor knows rollouts of the first policy alone and is not asked again. Not a value: it remembers the worlds
+    that it acts in, one batch of episodes after the other.
     """
 
     policy: Policy
-    monitor: SlipMonitor
+    monitor: ProgressMonitor
+    remains: Callable[[Any], Float[np.ndarray, " n"]]
+    """Of the truth: distance to the goal, as the monitor learned it."""
     retreat: Float[np.ndarray, " action"]
     """Action that lets go."""
     dt: float
     """Control period [s]."""
-    settings: RecoveryConfig = field(default_factory=RecoveryConfig)
     retry: Policy | None = None
     """What acts after a retreat; the same policy by default."""
-    retreats: Int[np.ndarray, " n"] = field(init=False, default_factory=lambda: np.zeros(0, dtype=int))
+    settings: RecoveryConfig = field(default_factory=RecoveryConfig)
+    retreated: Bool[np.ndarray, " n"] = field(init=False, default_factory=lambda: np.zeros(0, dtype=bool))
     """So far, in each world."""
+    batches: list[float] = field(init=False, default_factory=list)
+    """Share of the worlds that retreated, of every batch but the last."""
 
     def __call__(self, truth: Any, robots: Any, t: float, memory: np.ndarray) -> Float[np.ndarray, "n action"]:
-        """Actions; the policy's memory is cleared where a retreat begins."""
-        n = len(truth["slip"])
+        """Actions; memory is cleared in a retreat, so that what acts after it begins afresh."""
+        now = self.remains(truth)
         if t == 0.0:
-            self._recent = np.zeros((self.monitor.length, n))
-            self._left, self.retreats = np.zeros(n, dtype=int), np.zeros(n, dtype=int)
-        self._recent = np.roll(self._recent, 1, axis=0)
-        self._recent[0] = truth["held"] & (truth["slip"] > SLIP_SPEED)
-        over = self._recent.mean(axis=0) > self.monitor.threshold
-        begin = over & (self._left == 0) & (self.retreats < self.settings.tries)
-        self.retreats = self.retreats + begin
+            if len(self.retreated):
+                self.batches.append(float(self.retreated.mean()))
+            self._whole = now
+            self._left, self.retreated = np.zeros(len(now), dtype=int), np.zeros(len(now), dtype=bool)
+        begin = ~self.retreated & self.monitor.alarms(round(t / self.dt), now / self._whole)
+        self.retreated = self.retreated | begin
         self._left[begin] = round(self.settings.pause / self.dt)
         away = self._left > 0
-        self._recent[:, away] = 0.0
         memory[away] = 0.0
         kept = memory.copy()
         actions = self.policy(truth, robots, t, memory)
-        if self.retry is not None and (later := self.retreats > 0).any():
-            other = kept.copy()
-            again = self.retry(truth, robots, t, other)
-            actions = np.where(later[:, None], again, actions)
-            memory[later] = other[later]
+        if self.retry is not None and self.retreated.any():
+            other = self.retry(truth, robots, t, kept)
+            actions = np.where(self.retreated[:, None], other, actions)
+            memory[self.retreated] = kept[self.retreated]
         memory[away] = 0.0
         self._left = np.maximum(self._left - 1, 0)
         return np.where(away[:, None], self.retreat, actions)

@@ -28,7 +28,7 @@ from dexprior.transfer.conditioning import (
 )
 from dexprior.transfer.diagnosis import UNKNOWN, cause_of
 
-__all__ = ["Update", "UpdateConfig", "blamed_parameters", "update_family", "widened"]
+__all__ = ["Update", "UpdateConfig", "added_by", "blamed_parameters", "update_family", "widened"]
 
 _BOTH: tuple[Side, ...] = ("lower", "upper")
 _SMALLEST = 0.25  # of a positive lower end, that one widening leaves at least: a scale does not cross zero
@@ -101,6 +101,14 @@ def widened(parameter: Parameter, side: Side) -> Parameter:
     if parameter.distribution == "normal":
         parameter = replace(parameter, distribution="uniform", mean=None, std=None)
     return replace(parameter, low=low, high=high, provenance="assumed")
+
+
+def added_by(parameter: Parameter, side: Side, widenings: int) -> Parameter:
+    """The part of a support that so many widenings to one side add; flat over it."""
+    wide = parameter
+    for _ in range(widenings):
+        wide = widened(wide, side)
+    return replace(wide, high=parameter.low) if side == "lower" else replace(wide, low=parameter.high)
 
 
 def update_family(

@@ -8,7 +8,7 @@ import pytest
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import Parameter, ParameterFamily
 from dexprior.transfer.conditioning import ConditioningConfig, Observations, SamplerConfig
-from dexprior.transfer.updating import UpdateConfig, blamed_parameters, update_family, widened
+from dexprior.transfer.updating import UpdateConfig, added_by, blamed_parameters, update_family, widened
 
 FAMILY = ParameterFamily(
     "slide",
@@ -92,3 +92,11 @@ def test_wrong_blame_is_named():
         update_family(FAMILY, seen(0.7), simulate=simulate, blamed=["mass"], seed=0)
     with pytest.raises(BadInput, match="no parameter"):
         update_family(FAMILY, seen(0.7), simulate=simulate, blamed=[], seed=0)
+
+
+def test_what_widenings_add_lies_beside_the_support_and_stays_positive():
+    p = FAMILY.parameters[0]
+    below, above = added_by(p, "lower", 2), added_by(p, "upper", 1)
+    assert below.high == p.low
+    assert below.low == widened(widened(p, "lower"), "lower").low
+    assert (above.low, above.high) == (p.high, 2 * p.high - p.low)

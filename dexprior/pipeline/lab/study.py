@@ -20,23 +20,21 @@ from dexprior.envs.tasks import TaskPanel
 from dexprior.errors import UnknownName
 from dexprior.pipeline.lab.gait import GAIT
 from dexprior.pipeline.lab.page import draw_success, success_over_friction
+from dexprior.pipeline.lab.recovering import learn_recovery
 from dexprior.pipeline.lab.rounds import LabRound, lab_task, play_round, read_lab_round, save_round
 from dexprior.pipeline.lab.settings import LabConfig
-from dexprior.pipeline.lab.trials import Outcomes, episodes, gait_policy, train_gait
+from dexprior.pipeline.lab.trials import episodes, gait_policy, train_gait
 from dexprior.pipeline.lab.worlds import assumed_family, levels, predict, summaries
 from dexprior.stats import Comparison, compare_pairs
 from dexprior.transfer.conditioning import Observations
 from dexprior.transfer.page import Page, ledger_section
-from dexprior.transfer.recovery import Recovering, SlipMonitor
 from dexprior.transfer.updating import blamed_parameters, update_family
-from dexprior.worlds.claw import PALM_TOP, claw_action, claw_joints
 from dexprior.worlds.tasks import TaskWorlds
 
 __all__ = ["By", "Updated", "first_round", "next_round", "run_lab", "untrained", "update_folder"]
 
 By = Literal["family", "recovery"]
-"""How a round is answered: fit the family and train again, or let the same gait back off and retry."""
-_ROLLOUTS = 200  # of the simulator, from which a slip threshold is learned
+"""How a round is answered: fit the family and train again, or back off and let a second gait retry."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +45,7 @@ class Updated:
     comparison: Comparison
     """Success in the other world, after against before, on the same instances."""
     found: dict[str, Any]
-    """What the update rests on: the fit, or the threshold."""
+    """What the update rests on: the fit, or monitor and second gait."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -178,24 +176,15 @@ def _by_family(before: LabRound) -> tuple[LabRound, dict[str, Any]]:
 
 
 def _by_recovery(before: LabRound) -> tuple[LabRound, dict[str, Any]]:
-    """The same gait, which lets go and begins afresh where the cube slips as it never did in the simulator."""
-    config, task = before.config, before.probe.task
-    dt = task.control_dt
-    act = gait_policy(before.shares, dt)
-    own = _simulated(before, _ROLLOUTS)
-    monitor = SlipMonitor.learn(own.slip, own.held, dt, config.recovery)
-    around = np.arange(4) * np.pi / 2
-    tips = np.stack([0.05 * np.cos(around), 0.05 * np.sin(around), np.full(4, PALM_TOP + 0.024)], axis=-1)
-    policy = Recovering(act, monitor, claw_action(claw_joints(tips[None]))[0], dt, config.recovery)
+    """The same gait, a retreat where less of the way is done than ever in the simulator, then a second gait."""
+    found = learn_recovery(before)
+    policy = found.policy(before)
     after = play_round(
-        before.number + 1, policy, before.shares, before.family, config,
-        frictions=config.frictions if before.number == 1 else None, seed=before.seed,
-        actions=(
-            f"the gait lets go and tries again once it slips in more than {monitor.threshold:.0%} of "
-            f"{monitor.length * dt:g} s",
-        ),
+        before.number + 1, policy, before.shares, before.family, before.config,
+        frictions=before.config.frictions if before.number == 1 else None, seed=before.seed, actions=found.actions,
     )  # fmt: skip
-    return after, {"threshold": monitor.threshold, "window_steps": monitor.length}
+    sim, real = policy.batches[:2]
+    return after, found.as_dict() | {"retreats": {"sim": sim, "real": real}}
 
 
 def _each_repeat(before: LabRound) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -207,12 +196,3 @@ def _each_repeat(before: LabRound) -> tuple[np.ndarray, tuple[str, ...]]:
         shifts=np.zeros((n, 1)), until=np.full(n, before.real.t[-1]),
     )  # fmt: skip
     return summaries(real, before.config.window)
-
-
-def _simulated(before: LabRound, n: int) -> Outcomes:
-    """Rollouts of the gait over the assumed family, on instances of no panel."""
-    task, family = before.probe.task, before.family
-    rng = np.random.default_rng([before.seed, 3])
-    worlds = TaskWorlds(task, n, family=family, threads=1)
-    policy = gait_policy(before.shares, task.control_dt)
-    return episodes(worlds, policy, task.sample(rng, n), family.sample(rng, n), before.config.seconds)

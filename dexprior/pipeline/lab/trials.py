@@ -32,6 +32,8 @@ class Outcomes:
     """Until then; infinite where it never did."""
     left: Float[np.ndarray, " n"]
     """Angle that remains at the end [rad]."""
+    remains: Float[np.ndarray, "step n"]
+    """Angle that remains when each action is chosen [rad]."""
     lost: Bool[np.ndarray, " n"]
     """Dropped or toppled."""
     slip: Float[np.ndarray, "step n"]
@@ -74,9 +76,10 @@ def episodes(
     task, n = worlds.task, worlds.n
     worlds.reset(np.arange(n), scenes, [worlds.family.as_dict(row) for row in values])
     memory, lost, first = np.zeros((n, 4)), np.zeros(n, dtype=bool), np.full(n, np.inf)
-    rows: dict[str, list[np.ndarray]] = {"slip": [], "held": [], "actions": []}
+    rows: dict[str, list[np.ndarray]] = {"remains": [], "slip": [], "held": [], "actions": []}
     truth = worlds.truth()
     for k in range(round(seconds / task.control_dt)):
+        rows["remains"].append(np.abs(truth["error"]))
         action = np.clip(policy(truth, worlds.view.rigs, k * task.control_dt, memory), -1.0, 1.0)
         worlds.step(action)
         truth = worlds.truth()
@@ -105,6 +108,7 @@ def train_gait(
     settings: TrainingConfig,
     seconds: float,
     seed: int,
+    within: Callable[[Policy], Policy] = lambda policy: policy,
 ) -> tuple[Float[np.ndarray, " 7"], float]:
     """CMA-ES over the gait's numbers, on instances that no panel shows, each at every level.
 
@@ -116,6 +120,7 @@ def train_gait(
         settings: of the search.
         seconds: of an episode.
         seed: of instances and search.
+        within: what the gait is a part of: the whole acts, and has the cost.
 
     Returns:
         The shares with the lowest mean cost, and that cost.
@@ -128,7 +133,7 @@ def train_gait(
     scenes = repeated(scenes, population * len(levels))
 
     def cost(shares: np.ndarray) -> np.ndarray:
-        policy = gait_policy(np.repeat(shares, each, axis=0), task.control_dt)
+        policy = within(gait_policy(np.repeat(shares, each, axis=0), task.control_dt))
         return (
             cost_of(episodes(worlds, policy, scenes, values, seconds), seconds).reshape(population, each).mean(axis=1)
         )

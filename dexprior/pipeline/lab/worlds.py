@@ -15,13 +15,14 @@ from dexprior.transfer.divergence import Signals
 from dexprior.transfer.replay import Probe, replay
 from dexprior.worlds.tasks import Scenes, Task, TaskWorlds
 
-__all__ = ["FRICTION", "assumed_family", "levels", "other_family", "predict", "probe_of", "summaries"]
+__all__ = ["FRICTION", "TRAINED", "assumed_family", "levels", "other_family", "predict", "probe_of", "summaries"]
 
 FRICTION = "pad_friction"
 """Name of the parameter in which the worlds differ."""
+TRAINED = (0.1, 0.5, 0.9)
+"""Quantiles of a family, or of what is added to it, at which a gait is trained."""
 _EVERY = 5  # simulation steps between two samples: half a control period
 _STEP = 4  # samples between two summaries
-_TRAINED = (0.1, 0.5, 0.9)  # quantiles of a fitted family at which a gait is trained
 
 
 def assumed_family(task: Task, config: LabConfig) -> ParameterFamily:
@@ -37,7 +38,7 @@ def other_family(task: Task, config: LabConfig) -> ParameterFamily:
 def levels(family: ParameterFamily, frictions: tuple[float, ...] | None) -> Float[np.ndarray, "level parameter"]:
     """Parameter sets that a gait is trained in: at these frictions, or at quantiles of the family's."""
     k = family.names.index(FRICTION)
-    chosen = family.parameters[k].ppf(np.array(_TRAINED)) if frictions is None else np.array(frictions)
+    chosen = family.parameters[k].ppf(np.array(TRAINED)) if frictions is None else np.array(frictions)
     rows = np.tile(family.medians(), (len(chosen), 1))
     rows[:, k] = chosen
     return rows
