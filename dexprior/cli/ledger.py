@@ -11,7 +11,8 @@ dexprior ledger fit-servo         friction of a servo from logs: train=DIR test=
 dexprior ledger fit-noise LOG     noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
 dexprior ledger report LOGDIR     lag, backlash, noise floor and first departure of an arm's joints: out=DIR
 dexprior ledger lab               the mini-lab: a gap on a held-out friction, and both answers to it: out=DIR
-dexprior ledger update ROUND      answer a round of the mini-lab (by=family or by=recovery) and play the next: out=DIR
+dexprior ledger update ROUND      fit the family of a round to its replays, the next round's folder: out=DIR; a round
+                                  of the mini-lab is also trained and played again, by=family or by=recovery
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from dexprior.transfer.arm import ArmReportConfig
 from dexprior.transfer.collection import PlanConfig
 from dexprior.transfer.diagnosis import BankConfig
 from dexprior.transfer.noise import NoiseFitConfig
+from dexprior.transfer.rounds import AnswerConfig
 from dexprior.transfer.servo import ServoFitConfig
 
 WORDS = (
@@ -86,8 +88,10 @@ class Config:
     """What is collected next."""
     lab: LabConfig = LabConfig()
     """Sizes of the mini-lab; an update keeps those of its round."""
+    answer: AnswerConfig = AnswerConfig()
+    """For update of a round of your own."""
     by: By = "family"
-    """For update: fit the family and train again, or let the same policy back off and retry."""
+    """For update of a round of the mini-lab: fit the family and train again, or back off and let a second gait retry."""
 
 
 def run(config: Config, words: list[str]) -> int:
@@ -217,15 +221,31 @@ def _lab(config: Config) -> int:
 
 
 def _update(config: Config, words: list[str]) -> int:
-    from dexprior.pipeline.lab import update_folder
-
     if len(words) != 1:
         raise BadInput(
             f"ledger update takes one folder of a round, got {len(words)}: dexprior ledger update ROUND out=DIR"
         )
     if Path(config.out).resolve() == Path(words[0]).resolve():
         raise BadInput(f"ledger update: out={config.out} is the round itself; choose another folder")
+    if (Path(words[0]) / "round.yaml").is_file():
+        return _answer(config, words[0])
+    from dexprior.pipeline.lab import update_folder
+
     show(update_folder(words[0], config.out, by=config.by).as_dict())
+    return 0
+
+
+def _answer(config: Config, folder: str) -> int:
+    from dexprior.transfer.rounds import answer_round
+
+    if config.by != "family":
+        raise BadInput(
+            f"ledger update: by={config.by} answers rounds of the mini-lab, whose gait can be trained; a round of "
+            "your own is answered by=family"
+        )
+    answer = answer_round(folder, config.out, config.answer, seed=config.seed)
+    keys = ("blamed", "actions", "player", "success", "left_to_do")
+    show({"family": Path(config.out) / "family.json"} | {key: answer[key] for key in keys})
     return 0
 
 

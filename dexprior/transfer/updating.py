@@ -90,12 +90,12 @@ def blamed_parameters(
 def widened(parameter: Parameter, side: Side) -> Parameter:
     """A parameter whose support reaches farther to one side, by its own width; flat over it.
 
-    A lower end above zero stays above zero: at most three quarters of it go at once.
+    A lower end above zero stays above zero, at most three quarters of it go at once; one at zero stays there.
     """
     width = parameter.high - parameter.low
     low, high = parameter.low, parameter.high
     if side == "lower":
-        low = max(low - width, _SMALLEST * low) if low > 0 else low - width
+        low = max(low - width, _SMALLEST * low) if low >= 0 else low - width
     else:
         high = high + width
     if parameter.distribution == "normal":

@@ -24,10 +24,10 @@ from dexprior.pipeline.lab.recovering import learn_recovery
 from dexprior.pipeline.lab.rounds import LabRound, lab_task, play_round, read_lab_round, save_round
 from dexprior.pipeline.lab.settings import LabConfig
 from dexprior.pipeline.lab.trials import episodes, gait_policy, train_gait
-from dexprior.pipeline.lab.worlds import assumed_family, levels, predict, summaries
+from dexprior.pipeline.lab.worlds import assumed_family, levels
 from dexprior.stats import Comparison, compare_pairs
-from dexprior.transfer.conditioning import Observations
 from dexprior.transfer.page import Page, ledger_section
+from dexprior.transfer.summaries import observations_of, predict
 from dexprior.transfer.updating import blamed_parameters, update_family
 from dexprior.worlds.tasks import TaskWorlds
 
@@ -156,9 +156,8 @@ def untrained_success(config: LabConfig, *, seed: int) -> np.ndarray:
 def _by_family(before: LabRound) -> tuple[LabRound, dict[str, Any]]:
     """Fit what the diagnosis blames to the real replays, train again over the new family from the old gait."""
     config, task = before.config, before.probe.task
-    seen, columns = _each_repeat(before)
     update = update_family(
-        before.family, Observations(values=seen, groups=columns),
+        before.family, observations_of(before.real, config.window),
         simulate=partial(predict, before.probe, before.family, window=config.window),
         blamed=blamed_parameters(before.family, before.causes, config.update), settings=config.update, seed=before.seed,
     )  # fmt: skip
@@ -185,14 +184,3 @@ def _by_recovery(before: LabRound) -> tuple[LabRound, dict[str, Any]]:
     )  # fmt: skip
     sim, real = policy.batches[:2]
     return after, found.as_dict() | {"retreats": {"sim": sim, "real": real}}
-
-
-def _each_repeat(before: LabRound) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Summaries of every real repeat: each as a group of one."""
-    alone = {name: x[0][:, None] for name, x in before.real.values.items()}
-    n = before.real.repeats
-    real = type(before.real)(
-        t=before.real.t, values=alone, units=before.real.units, panel_hash=before.real.panel_hash,
-        shifts=np.zeros((n, 1)), until=np.full(n, before.real.t[-1]),
-    )  # fmt: skip
-    return summaries(real, before.config.window)

@@ -11,18 +11,16 @@ from dexprior.families import ParameterFamily
 from dexprior.pipeline.lab.settings import LabConfig
 from dexprior.pipeline.lab.trials import Policy, episodes
 from dexprior.transfer.diagnosis import identified
-from dexprior.transfer.divergence import Signals
-from dexprior.transfer.replay import Probe, replay
+from dexprior.transfer.replay import Probe
 from dexprior.worlds.tasks import Scenes, Task, TaskWorlds
 
-__all__ = ["FRICTION", "TRAINED", "assumed_family", "levels", "other_family", "predict", "probe_of", "summaries"]
+__all__ = ["FRICTION", "TRAINED", "assumed_family", "levels", "other_family", "probe_of"]
 
 FRICTION = "pad_friction"
 """Name of the parameter in which the worlds differ."""
 TRAINED = (0.1, 0.5, 0.9)
 """Quantiles of a family, or of what is added to it, at which a gait is trained."""
 _EVERY = 5  # simulation steps between two samples: half a control period
-_STEP = 4  # samples between two summaries
 
 
 def assumed_family(task: Task, config: LabConfig) -> ParameterFamily:
@@ -57,32 +55,6 @@ def probe_of(task: Task, policy: Policy, family: ParameterFamily, scene: Scenes,
     worlds = TaskWorlds(task, 1, family=family, threads=1)
     done = episodes(worlds, policy, scene, family.medians()[None], seconds)
     return Probe(task=task, scene=scene, actions=done.actions[:, 0], every=_EVERY)
-
-
-def summaries(signals: Signals, window: float) -> tuple[Float[np.ndarray, "n summary"], tuple[str, ...]]:
-    """What parameters are fitted to: channels of the mean repeat until `window` [s], and the column each belongs to."""
-    chosen = np.flatnonzero(signals.t <= window)[_STEP - 1 :: _STEP]
-    parts, columns = [], []
-    for name, x in signals.values.items():
-        flat = x[:, :, chosen].reshape(-1, len(chosen), x.shape[-1]).swapaxes(1, 2)
-        parts.append(flat.reshape(len(flat), -1))
-        columns += [f"{name}[{k}]" for k in range(x.shape[-1]) for _ in chosen]
-    return np.concatenate(parts, axis=1), tuple(columns)
-
-
-def predict(
-    probe: Probe, family: ParameterFamily, values: Float[np.ndarray, "n parameter"], window: float
-) -> np.ndarray:
-    """Summaries of worlds with these values, without noise; values beyond the supports are taken as they are."""
-    steps = round(window / probe.task.control_dt)
-    short = replace(probe, actions=probe.actions[:steps], repeatability=0.0)
-    reach = tuple(
-        replace(p, low=float(min(p.low, column.min())), high=float(max(p.high, column.max())), distribution="uniform",
-                mean=None, std=None, transform=None)
-        for p, column in zip(family.parameters, values.T)
-    )  # fmt: skip
-    wide = ParameterFamily(family.name, reach)
-    return summaries(replay(short, wide, values, repeats=1, seed=0, noisy=False, threads=1), window)[0]
 
 
 def _with_friction(name: str, task: Task, low: float, high: float) -> ParameterFamily:

@@ -4,7 +4,7 @@ bank = SignatureBank.make(probe, CAUSES, repeats=5)                 # what each 
 diagnose(bank, real, trials=trials, interventions=panels)[0].gaps   # {"contact": .93, ..., "unknown": .02}
 """
 
-from dexprior.transfer.diagnosis.causes import CAUSES, Cause, cause_of, identified, inject_cause, injectable
+from dexprior.transfer.diagnosis.causes import CAUSES, Cause, cause_of, completed, identified, inject_cause, injectable
 from dexprior.transfer.diagnosis.evidence import (
     UNKNOWN,
     Intervention,
@@ -22,6 +22,7 @@ __all__ = [
     "UNKNOWN",
     "Cause",
     "cause_of",
+    "completed",
     "identified",
     "inject_cause",
     "inject_strengths",

@@ -29,7 +29,7 @@ from dexprior.transfer.divergence import Signals
 from dexprior.transfer.replay import Probe, replay
 from dexprior.worlds.tasks import Recording, Task, inject
 
-__all__ = ["CAUSES", "Cause", "cause_of", "identified", "inject_cause", "injectable"]
+__all__ = ["CAUSES", "Cause", "cause_of", "completed", "identified", "inject_cause", "injectable"]
 
 Kind = Literal["scale", "add", "injector", "sensor"]
 
@@ -114,6 +114,33 @@ def identified(task: Task, *, width: float = 0.05, delay: float = 0.010) -> Para
         )
 
     return ParameterFamily(f"{task.name}-identified", tuple(narrow(p) for p in everything(task).parameters))
+
+
+def completed(task: Task, family: ParameterFamily | None) -> ParameterFamily:
+    """A round's family with whatever else a cause may act on, which is taken as `identified`; in the latter's order.
+
+    Args:
+        task: of the round.
+        family: what the simulator assumed; None for `identified` itself.
+
+    Raises:
+        UnknownName: a parameter that the task does not have.
+        BadInput: one that goes elsewhere than the task's, or is applied in another way.
+    """
+    known = identified(task)
+    if family is None:
+        return known
+    mine = {p.name: p for p in family.parameters}
+    for p in family.parameters:
+        if p.name not in known.names:
+            raise UnknownName(f"parameter of the task {task.name!r} in the family {family.name!r}", p.name, known.names)
+        other = known.parameters[known.names.index(p.name)]
+        if (p.target, p.operation) != (other.target, other.operation):
+            raise BadInput(
+                f"parameter {p.name!r} of the family {family.name!r} is {p.operation} at {p.target!r}; the task "
+                f"{task.name!r} has it {other.operation} at {other.target!r}"
+            )
+    return ParameterFamily(family.name, tuple(mine.get(p.name, p) for p in known.parameters), family.density)
 
 
 def everything(task: Task) -> ParameterFamily:

@@ -18,7 +18,8 @@ from jaxtyping import Float
 
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput, UnknownName
-from dexprior.transfer.diagnosis.causes import Cause, cause_of, identified, inject_cause, injectable
+from dexprior.families import ParameterFamily
+from dexprior.transfer.diagnosis.causes import Cause, cause_of, completed, inject_cause, injectable
 from dexprior.transfer.divergence import Signals
 from dexprior.transfer.replay import Probe
 
@@ -72,6 +73,7 @@ class SignatureBank:
         each: int = 40,
         within: tuple[float, float] = (0.0, 1.0),
         channels: Iterable[str] | None = None,
+        family: ParameterFamily | None = None,
         seed: int = 0,
     ) -> SignatureBank:
         """Simulate a bank.
@@ -84,17 +86,18 @@ class SignatureBank:
             each: signatures a cause.
             within: part of each cause's range of magnitudes.
             channels: those that the robot logs; all by default.
+            family: what the simulator assumes of the task; `identified` by default.
             seed: of everything.
 
         Raises:
-            UnknownName: no such cause or channel.
+            UnknownName: no such cause or channel, or a parameter that the task does not have.
             BadInput: fewer than 30 groups of the family, or a single repeat, of which the noise is not known.
         """
         if repeats < 2:
             raise BadInput(f"{repeats} repeat: a diagnosis needs two or more, to tell noise from a difference")
         if null < 30:
             raise BadInput(f"{null} groups of the family; at least 30 are needed to tell it from a cause")
-        family = identified(probe.task)
+        family = completed(probe.task, family)
         rng = np.random.default_rng([seed, 0])
         own = inject_cause(
             probe, None, family.sample(rng, null), np.ones(null), repeats=repeats, seed=_number(rng)

@@ -11,13 +11,14 @@ import numpy as np
 from dexprior.artifacts import write_json
 from dexprior.data.traces import read_trace
 from dexprior.errors import BadInput
+from dexprior.families import ParameterFamily
 from dexprior.transfer.diagnosis import (
     CAUSES,
     BankConfig,
     Diagnosis,
     SignatureBank,
+    completed,
     diagnose,
-    identified,
     inject_cause,
     prior_of_failures,
 )
@@ -39,7 +40,20 @@ from dexprior.types import Channel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["add_round"]
+__all__ = ["EXPLANATION", "Replays", "add_round", "read_replays"]
+
+EXPLANATION = "explanation.json"
+"""File of a round's diagnosis with its causes."""
+
+
+@dataclass(frozen=True)
+class Replays:
+    """A probe, replayed."""
+
+    real: Signals
+    """One group."""
+    simulated: Signals
+    """Groups of the family."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +79,12 @@ def add_round(
     bank: BankConfig | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
-    """Read a round, compare its traces, explain its failures; write ledger.json, ledger.html, diagnosis.json beside it.
+    """Read a round, compare its traces, explain its failures; write ledger.json, ledger.html, diagnosis.json beside it,
+    and explanation.json where a probe was replayed.
 
     Traces of an instance are compared where there are enough simulated ones of it; where not, the ledger says so.
-    Replays of a probe are compared with replays simulated here, and explained.
+    Replays of a probe are compared with replays simulated here over the round's family, and explained. What that family
+    does not name is taken as `identified`.
 
     Raises:
         BadInput: what `read_round` and `first_divergence` refuse.
@@ -89,6 +105,7 @@ def add_round(
         )  # fmt: skip
         compared.append(replays)
         diagnosis = explained.gaps
+        write_json(folder / EXPLANATION, explained.to_json())  # what `ledger update` begins with
         notes.append(f"The probe's replays: {_said(explained)}.")
     measured_in = sorted({name for c in compared for name in c.distance})
     mean = {name: float(np.mean([c.distance[name] for c in compared if name in c.distance])) for name in measured_in}
@@ -131,29 +148,49 @@ def _compare_instances(
     return compared, notes
 
 
-def _explain_replays(
-    probe: Probe, replays: Path, found: Round, divergence: DivergenceConfig, size: BankConfig, seed: int
-) -> tuple[_Compared, Diagnosis]:
-    """Compare and explain a robot that replayed a probe."""
-    paths = sorted(replays.glob("*.mcap"))
+def read_replays(
+    probe: Probe, folder: Path, family: ParameterFamily, *, config: DivergenceConfig | None = None, seed: int
+) -> Replays:
+    """Read a robot's replays of a probe, and simulate some of the family: by default one, whose clock they are read by.
+
+    Args:
+        probe: what was replayed.
+        folder: of two or more MCAP traces.
+        family: of `completed`.
+        config: how a divergence is looked for, with as many groups as it needs.
+        seed: of the simulated ones.
+
+    Raises:
+        BadInput: fewer than two traces, no channel of a replay in common, and what `signals_of` refuses.
+    """
+    paths = sorted(folder.glob("*.mcap"))
     if len(paths) < 2:
-        raise BadInput(f"{replays} holds {len(paths)} MCAP trace(s); a diagnosis needs two repeats or more")
+        raise BadInput(f"{folder} holds {len(paths)} MCAP trace(s); a diagnosis needs two repeats or more")
     traces = [replace(read_trace(path), panel_hash=probe.panel_hash) for path in paths]
     channels = [name for name in CHANNELS if all(name in trace.channels for trace in traces)]
     if not channels:
         raise BadInput(f"{paths[0]} has the channels {', '.join(traces[0].channels)}; a replay: {', '.join(CHANNELS)}")
-    family = identified(probe.task)
-    groups = groups_needed(len(channels) + 1, divergence)
+    groups = 1 if config is None else groups_needed(len(channels) + 1, config)
     values = family.sample(np.random.default_rng(seed), groups)
     simulated = inject_cause(probe, None, values, np.ones(groups), repeats=len(traces), seed=seed).only(channels)
     t, q = probe.commands(family)
     command = Channel(t=t, t_host=t, value=q, unit="rad", frame="-", kind="commanded")
     real = signals_of([traces], channels, like=simulated, reference=command)
+    return Replays(real, simulated)
+
+
+def _explain_replays(
+    probe: Probe, replays: Path, found: Round, divergence: DivergenceConfig, size: BankConfig, seed: int
+) -> tuple[_Compared, Diagnosis]:
+    """Compare and explain a robot that replayed a probe, against the family that the round assumed."""
+    family = completed(probe.task, found.family)
+    logged = read_replays(probe, replays, family, config=divergence, seed=seed)
     bank = SignatureBank.make(
-        probe, CAUSES, repeats=len(traces), null=size.null, each=size.each, channels=channels, seed=seed
+        probe, CAUSES, repeats=logged.real.repeats, null=size.null, each=size.each, channels=tuple(logged.real.values),
+        family=family, seed=seed,
     )  # fmt: skip
-    compared = _Compared.of("Replays of the probe", simulated, real, divergence, seed)
-    return compared, diagnose(bank, real, trials=found.trials)[0]
+    compared = _Compared.of("Replays of the probe", logged.simulated, logged.real, divergence, seed)
+    return compared, diagnose(bank, logged.real, trials=found.trials)[0]
 
 
 def _said(diagnosis: Diagnosis) -> str:

@@ -79,10 +79,16 @@ class Round:
     """Of the real world."""
     traces: Mapping[str, Mapping[str, Path]]
     """Trace files by world and instance."""
+    family: ParameterFamily | None
+    """What the simulator assumed, where it is stated."""
 
 
-def write_template(folder: str | Path) -> tuple[Path, Path]:
+def write_template(folder: str | Path, given: Mapping[str, Any] | None = None) -> tuple[Path, Path]:
     """Write `round.yaml` and `trials.csv`.
+
+    Args:
+        folder: of the round.
+        given: settings that are known already.
 
     Raises:
         BadInput: one of them exists.
@@ -95,7 +101,7 @@ def write_template(folder: str | Path) -> tuple[Path, Path]:
                 f"{path} exists; choose another folder, or fill it in and run `dexprior ledger add {folder}`"
             )
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomic(paths[0], _template().encode())
+    write_atomic(paths[0], _template(given or {}).encode())
     write_atomic(paths[1], (",".join(COLUMNS) + "\n").encode())
     return paths
 
@@ -124,32 +130,35 @@ def read_round(folder: str | Path) -> Round:
         )
     worlds = {name: _world(name, side, settings.panel) for name, side in sides.items()}
     trials = tuple(_trial(row) for row in sides[settings.real])
-    family = ParameterFamily("not stated", ()) if settings.family is None else _family(folder / settings.family)
+    family = None if settings.family is None else _family(folder / settings.family)
+    assumed = family or ParameterFamily("not stated", ())
     traces = {name: {r["instance"]: folder / r["trace"] for r in side if r["trace"]} for name, side in sides.items()}
     for path in (path for side in traces.values() for path in side.values()):
         if not path.is_file():
             raise BadInput(f"{folder / 'trials.csv'} names the trace {path}, which does not exist")
     ledger = Ledger(
-        round=settings.round, policy=settings.policy, assumed=family, sim=worlds[settings.sim],
+        round=settings.round, policy=settings.policy, assumed=assumed, sim=worlds[settings.sim],
         real=worlds[settings.real], divergences=(), notes=tuple(notes), paired=paired, actions=settings.actions,
         signatures=_signatures(trials), timing_gap=_late(sides, settings) if paired else None,
         cases=_cases(sides, settings) if paired else (),
     )  # fmt: skip
-    return Round(settings, ledger, trials, traces)
+    return Round(settings, ledger, trials, traces, family)
 
 
-def _template() -> str:
+def _template(given: Mapping[str, Any]) -> str:
     lines = ["# A transfer round: what the simulator promised, what the robot did, and what was done about it.", ""]
-    example: dict[str, Any] = {"round": "1", "policy": "", "panel": ""}
+    example: dict[str, Any] = {"round": "1", "policy": "", "panel": ""} | dict(given)
     for name, field in RoundConfig.__dataclass_fields__.items():
         value = example.get(name, None if name in example else field.default)
-        lines.append(f"{name}: {yaml.safe_dump(list(value) if isinstance(value, tuple) else value).splitlines()[0]}")
+        plain = list(value) if isinstance(value, tuple) else value
+        lines.append(f"{name}: {yaml.safe_dump(plain, default_flow_style=True, width=_LINE).splitlines()[0]}")
         lines[-1] = f"{lines[-1]:32s}# {_DOCS[name]}"
     lines += ["", "# trials.csv has one line a trial. Columns:"]
     lines += [f"#   {name:10s} {what}" for name, what in COLUMNS.items()]
     return "\n".join(lines) + "\n"
 
 
+_LINE = 1_000_000  # characters, before YAML breaks a list
 _DOCS = {
     "round": "name of the round", "policy": "what acted", "task": "what it did",
     "panel": "hash or name of the set of task instances", "sim": "name of the simulated world in trials.csv",

@@ -1,0 +1,181 @@
+"""The answer to a round of a task of the suite: its family fitted to the replays, and the next round's folder.
+
+answer = answer_round("runs/round-1", "runs/round-2", seed=0)
+answer["success"]      # of the task's expert on one panel, over the family before and after
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import shutil
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from dexprior.artifacts import make_header, write_json
+from dexprior.config import Ge, Gt, config
+from dexprior.envs.tasks import TaskPanel, TaskVectorEnv, play, player_of
+from dexprior.errors import ArtifactError, BadInput
+from dexprior.families import ParameterFamily
+from dexprior.stats import Rate, compare_pairs
+from dexprior.transfer.conditioning import ConditioningConfig, SamplerConfig
+from dexprior.transfer.diagnosis import UNKNOWN, cause_of, completed
+from dexprior.transfer.replay import Probe
+from dexprior.transfer.rounds.adding import EXPLANATION, read_replays
+from dexprior.transfer.rounds.reading import read_round, write_template
+from dexprior.transfer.summaries import observations_of, predict
+from dexprior.transfer.updating import UpdateConfig, blamed_parameters, update_family
+from dexprior.worlds.tasks import TASKS, Task
+
+__all__ = ["AnswerConfig", "answer_round"]
+
+_SCHEMA = "dexprior.round-update/1"
+_FAMILY, _PROBE = "family.json", "probe.json"
+
+
+@config
+class AnswerConfig:
+    """How a round is answered."""
+
+    window: Annotated[float, Gt(0.1)] = 0.8
+    """Of the replays to which parameters are fitted [s]; later, contacts have diverged."""
+    panel: Annotated[int, Ge(2)] = 32
+    """Instances on which the family before and after are compared."""
+    player: str = "expert"
+    """Who is let act on them: the task's `expert`, `random` or `still`."""
+    update: UpdateConfig = UpdateConfig(
+        conditioning=ConditioningConfig(sampler=SamplerConfig(particles=64, moves=8), population=8, evaluations=96)
+    )
+    """How the family follows the traces."""
+
+
+def answer_round(
+    folder: str | Path,
+    out: str | Path,
+    settings: AnswerConfig | None = None,
+    *,
+    seed: int = 0,
+) -> dict[str, Any]:
+    """Fit what a round's diagnosis blames, and write the next round's folder.
+
+    `out` then holds `family.json`, the probe, `round.yaml` with what was done, an empty `trials.csv`, and `update.json`:
+    the fit, success of the player on one panel over both families, and what is left to do. No policy is trained: the
+    suite has no trainer.
+
+    Args:
+        folder: of a round that `add_round` has read.
+        out: of the next one; new.
+        settings: the defaults if None.
+        seed: of fit and panel.
+
+    Raises:
+        BadInput: a round without family, probe or replays, or of another task; replays that show nothing, or what no
+            parameter stands for.
+        UnknownName: a parameter that the task does not have.
+        ArtifactError: a round without an explanation, or a damaged one.
+    """
+    settings = settings or AnswerConfig()
+    folder, out = Path(folder), Path(out)
+    found = read_round(folder)
+    given = found.settings
+    for name in ("family", "probe", "replays"):
+        if getattr(given, name) is None:
+            raise BadInput(f"{folder / 'round.yaml'}: {name} is not given; the family is fitted to replays of a probe")
+    probe = Probe.read(folder / str(given.probe))
+    if given.task in TASKS and given.task != probe.task.name:
+        raise BadInput(f"{folder / 'round.yaml'}: task is {given.task!r}, its probe is of {probe.task.name!r}")
+    assert found.family is not None
+    whole = completed(probe.task, found.family)
+    causes = _causes(folder, whole, settings.update)
+    blamed = blamed_parameters(whole, causes, settings.update)
+    real = read_replays(probe, folder / str(given.replays), whole, seed=seed).real
+    update = update_family(
+        whole, observations_of(real, settings.window),
+        simulate=partial(predict, probe, whole, window=settings.window, channels=tuple(real.values)),
+        blamed=blamed, settings=settings.update, seed=seed,
+    )  # fmt: skip
+    named = {*found.family.names, *blamed}
+    family = ParameterFamily(
+        update.family.name, tuple(p for p in update.family.parameters if p.name in named), update.family.density
+    )
+    before, after = (_solved(probe.task, f, settings, seed) for f in (whole, completed(probe.task, family)))
+    comparison = compare_pairs(after, before, names=("after", "before"))
+    left = (
+        f"the expert is scripted and needs no training; try it on the robot and fill in {out}"
+        if given.policy == "expert"
+        else f"train the policy {given.policy!r} again over {out / _FAMILY} yourself, e.g. in TaskVectorEnv(task, n, "
+        f"family=ParameterFamily.read({str(out / _FAMILY)!r})): no verb of dexprior trains {probe.task.name!r}, "
+        "train-policy knows insertion and push"
+    )
+    write_template(
+        out,
+        {
+            "round": _next(given.round), "policy": given.policy, "task": given.task, "panel": given.panel,
+            "sim": given.sim, "real": given.real, "family": _FAMILY, "probe": _PROBE, "replays": "replays",
+            "actions": update.actions,
+        },
+    )  # fmt: skip
+    write_json(out / _FAMILY, family.to_json())
+    shutil.copyfile(folder / str(given.probe), out / _PROBE)
+    result = {
+        "header": asdict(make_header(_SCHEMA, producer="ledger update")),
+        "round": given.round, "task": probe.task.name, "blamed": list(blamed), "actions": list(update.actions),
+        "widenings": update.widenings, "found": update.conditioned.as_dict(), "player": settings.player,
+        "success": {"before": _rate(before), "after": _rate(after)}, "comparison": comparison.as_dict(),
+        "trials": {name: world["k"] / world["n"] for name, world in found.ledger.to_json()["success"].items()},
+        "left_to_do": left,
+    }  # fmt: skip
+    write_json(out / "update.json", result)
+    return result
+
+
+def _causes(folder: Path, family: ParameterFamily, settings: UpdateConfig) -> dict[str, float]:
+    """Probabilities of the causes, where they show something that a free parameter stands for."""
+    path = folder / EXPLANATION
+    if not path.is_file():
+        raise ArtifactError(
+            f"{path} does not exist; `dexprior ledger add {folder}` writes it where a probe was replayed"
+        )
+    try:
+        data = json.loads(path.read_text())
+        causes, seen = {str(name): float(p) for name, p in data["causes"].items()}, bool(data["seen"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ArtifactError(f"{path} is not an explanation of `dexprior ledger add`: {error!r}") from None
+    if not seen:
+        raise BadInput(f"{folder}: its replays show nothing that the family does not do; there is nothing to fit")
+    name = max((c for c in causes if c != UNKNOWN), key=lambda c: causes[c], default=UNKNOWN)
+    if name == UNKNOWN or causes[name] < settings.blame:
+        return causes
+    cause = cause_of(name)
+    moved = [p for p in family.parameters if fnmatch.fnmatchcase(p.target, cause.target)]
+    if all(p.fixed for p in moved):
+        fixed = f"{', '.join(p.name for p in moved)} is fixed in its family: give it a support, or " if moved else ""
+        raise BadInput(
+            f"{folder}: the diagnosis blames {name!r} ({causes[name]:.0%}), which no free parameter stands for; {fixed}"
+            "correct it on the robot (sensors: `dexprior ledger fit-noise`)"
+        )
+    return causes
+
+
+def _solved(task: Task, family: ParameterFamily, settings: AnswerConfig, seed: int) -> Bool[np.ndarray, " n"]:
+    """On one panel, whatever the family."""
+    panel = TaskPanel.sample("update", task, settings.panel, seed=seed, family=family)
+    env = TaskVectorEnv(task, settings.panel, panel=panel, autoreset=False)
+    env.reset()
+    try:
+        return play(env, player_of(settings.player, env, seed=seed)).solved
+    finally:
+        env.close()
+
+
+def _rate(solved: Bool[np.ndarray, " n"]) -> dict[str, Any]:
+    return Rate(int(solved.sum()), len(solved)).as_dict()
+
+
+def _next(name: str) -> str:
+    return str(int(name) + 1) if name.isdigit() else f"{name}, updated"
