@@ -91,7 +91,7 @@ class Config:
     answer: AnswerConfig = AnswerConfig()
     """For update of a round of your own."""
     by: By = "family"
-    """For update of a round of the mini-lab: fit the family and train again, or back off and let a second gait retry."""
+    """For update of a round of the mini-lab: fit the family and train again, or back off and retry by a second gait."""
 
 
 def run(config: Config, words: list[str]) -> int:

@@ -2,6 +2,7 @@
 (use_prior=false); task=push by SAC on sequential pushing, in MuJoCo or in the hybrid.
 
 dexprior train-policy init=runs/mine/07-policy policy.warmup=0
+dexprior train-policy data=runs/plan/train.json policy.warmup=3 policy.kl_start=0.1
 dexprior train-policy task=push push.striker.kind=hybrid push.striker.surrogate=runs/mine/collision.safetensors
 """
 
@@ -30,6 +31,9 @@ class Config:
     """Whether to regularize to it."""
     init: str | None = None
     """Run folder of a policy whose actor training starts from, for the insertion."""
+    data: str | None = None
+    """`train.json` of `dexprior ledger plan`: recorded episodes that become scenes of the behavioral prior, beside
+    those of `behavior`, or alone with use_prior=false; for the insertion. Gives `init` too, unless that is set."""
     out: str = "runs/policy"
     """Run folder."""
     seed: Annotated[int, Ge(0)] = 0
@@ -45,6 +49,8 @@ def run(config: Config, words: list[str]) -> int:
     if config.task == "push":
         if config.init is not None:
             raise BadInput(f"train-policy init={config.init}: only task=insertion starts from an actor")
+        if config.data is not None:
+            raise BadInput(f"train-policy data={config.data}: only task=insertion learns from recordings")
         from dexprior.policy.pushing import train
 
         train(config.push, Path(config.out), config.seed)
@@ -60,6 +66,7 @@ def run(config: Config, words: list[str]) -> int:
         seed=config.seed,
         use_prior=config.use_prior,
         init=None if config.init is None else Path(config.init),
+        data=None if config.data is None else Path(config.data),
     )
     show(result)
     return 0

@@ -17,7 +17,7 @@ from accelerate import PartialState
 from jaxtyping import Float
 
 from dexprior.artifacts import RunFolder, file_hash, load_all, save
-from dexprior.behavior import BehaviorConfig, BehaviorPrior
+from dexprior.behavior import BehaviorConfig, BehaviorPrior, Recordings, read_recordings
 from dexprior.collision.stage import CollisionConfig
 from dexprior.collision.stage import run as run_collision
 from dexprior.config import Ge, config
@@ -238,13 +238,31 @@ def stage_collision(config: CollisionConfig, folder: Path, *, seed: int) -> dict
 
 
 def stage_policy(
-    config: PpoConfig, behavior: Path, folder: Path, *, seed: int, use_prior: bool, init: Path | None = None
+    config: PpoConfig,
+    behavior: Path,
+    folder: Path,
+    *,
+    seed: int,
+    use_prior: bool,
+    init: Path | None = None,
+    data: Path | None = None,
 ) -> dict[str, Any]:
-    """PPO with the behavioral prior, or the same PPO without it; from a fresh actor, or from that of the run `init`."""
+    """PPO with the behavioral prior, or the same PPO without it; from a fresh actor, or from that of the run `init`.
+
+    Recorded episodes (`data`, a manifest of `ledger plan`) become scenes of the behavioral prior: beside those of the
+    bank, or alone without it. If `init` is None, it is then the manifest's.
+    """
+    recordings = None if data is None else read_recordings(data, max_opening=MAX_OPENING)
+    if init is None and recordings is not None and recordings.init is not None:
+        init = Path(recordings.init)
 
     def work() -> dict[str, Any]:
-        panel = read_panel(behavior / "panel.json")
         bank = BehaviorPrior.load(behavior / "behavior.safetensors") if use_prior else None
+        if recordings is None:
+            panel = read_panel(behavior / "panel.json")
+        else:
+            trained = read_panel(behavior / "panel.json") if use_prior else None
+            panel, bank = with_recordings(recordings, trained, bank, seed=seed)
         start = None if init is None else load_actor(init / "actor.safetensors")
         actor, curve = train_ppo(panel, bank, config, folder, seed=seed, init=start)
         save_actor(actor, folder / "actor.safetensors", seed=seed, extra={"prior": use_prior})
@@ -254,11 +272,44 @@ def stage_policy(
             "success_in_training": last["success"],
             "reward": last["reward"],
             "steps": last["step"],
-        }
+        } | ({} if recordings is None else {"recorded": len(recordings.t), "left_out": recordings.left_out})
 
     started = [] if init is None else [init / "actor.safetensors"]
-    parents = _parents(behavior / "behavior.safetensors", *started)
-    return run_stage(folder, f"policy-{'prior' if use_prior else 'plain'}", config, seed, work, parents=parents)
+    known = [behavior / "behavior.safetensors"] if use_prior or recordings is None else []
+    parents = _parents(*known, *started) + (() if recordings is None else (recordings.checksum,))
+    kind = f"policy-{'prior' if use_prior else 'plain'}{'' if recordings is None else '-recorded'}"
+    return run_stage(folder, kind, config, seed, work, parents=parents)
+
+
+def with_recordings(
+    recordings: Recordings, panel: Panel | None, bank: BehaviorPrior | None, *, seed: int
+) -> tuple[Panel, BehaviorPrior]:
+    """Training panel and behavioral prior with the recorded scenes, which come last; in worlds of the training family.
+
+    Args:
+        recordings: whose folder holds `panel.json`, the panel that they show.
+        panel: that the bank was built for; None for the recorded scenes alone.
+        bank: the same.
+        seed: of the recorded scenes' parameters.
+
+    Raises:
+        BadInput: no such panel, or another one.
+        UnknownName: an instance beyond its end.
+    """
+    shown = read_panel(recordings.folder / "panel.json")
+    if shown.hash != recordings.panel_hash:
+        raise BadInput(
+            f"{recordings.folder / 'panel.json'} is panel {shown.hash}, the episodes beside it show "
+            f"{recordings.panel_hash}"
+        )
+    ids = np.unique(recordings.instances)
+    mine = shown.subset(ids.tolist()).moved_to("recorded", TRAINING_FAMILY, seed=seed)
+    joint = mine if panel is None else Panel("train+recorded", panel.family, (*panel.instances, *mine.instances))
+    prior = recordings.prior(
+        BehaviorConfig() if bank is None else bank.config, scale=MAX_TWIST, max_opening=MAX_OPENING, dt=CONTROL_DT,
+        panel_hash=joint.hash,
+    )  # fmt: skip
+    return joint, prior if bank is None else bank.joined(prior, joint.hash)
 
 
 def stage_evaluation(config: EvaluationConfig, policies: dict[str, Path], folder: Path, *, seed: int) -> dict[str, Any]:

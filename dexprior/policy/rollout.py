@@ -14,8 +14,9 @@ from dexprior.envs.base import HORIZON, Backend, Reading, command_from_action, o
 from dexprior.envs.panel import Panel
 from dexprior.types import Channel, Trace
 from dexprior.worlds.measures import slip_rate
+from dexprior.worlds.stepping import CONTROL_DT
 
-__all__ = ["Episodes", "Policy", "actor_policy", "prior_policy", "run_episodes", "traces"]
+__all__ = ["Episodes", "Policy", "actor_policy", "prior_policy", "recorded", "run_episodes", "traces"]
 
 Policy = Callable[[dict[str, np.ndarray], Reading], Float[np.ndarray, "n 7"]]
 """Observation (and the reading it came from, for open-loop baselines) -> actions."""
@@ -86,6 +87,30 @@ def run_episodes(policy: Policy, backend: Backend, panel: Panel) -> Episodes:
         nut=gather(lambda r: r.truth.nut),  # type: ignore[union-attr]
         action=np.concatenate([np.stack([a for _, a in p["rows"]]) for p in parts], axis=1),
     )
+
+
+def recorded(episodes: Episodes, panel: Panel, backend: str) -> list[Trace]:
+    """What a robot logs to be trained on: one trace an instance, with the tool's pose and the actions as they are sent.
+
+    `dexprior.behavior.read_recordings` reads them; `panel.json` belongs beside them.
+    """
+    return [
+        Trace(
+            channels={
+                "pose": Channel(
+                    t=episodes.t, t_host=episodes.t, value=episodes.tcp[:, i], unit="m, 1", frame="base",
+                    kind="measured",
+                ),
+                "command": Channel(
+                    t=episodes.t - CONTROL_DT, t_host=episodes.t - CONTROL_DT, value=episodes.action[:, i], unit="1",
+                    frame="base", kind="commanded",
+                ),
+            },
+            panel_hash=panel.hash,
+            info={"instance": i, "backend": backend, "success": bool(episodes.success[i])},
+        )
+        for i in range(len(episodes.success))
+    ]  # fmt: skip
 
 
 def traces(episodes: Episodes, panel: Panel, backend: str) -> list[Trace]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dexprior.artifacts import make_header, write_json
+from dexprior.behavior import MANIFEST
 from dexprior.config import validate
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.stats import compare_pairs
@@ -23,7 +24,6 @@ from dexprior.transfer.collection.sheet import ABORTS, ARMS, COMPARISON, VERIFY,
 
 __all__ = ["Reading", "read_back", "read_plan", "write_manifest"]
 
-_MANIFEST = "dexprior.training_manifest/1"
 _SHOWN = 5  # of a list in a message
 
 
@@ -216,7 +216,7 @@ def write_manifest(reading: Reading, recordings: str | Path, out: str | Path, *,
     return write_json(
         out,
         {
-            "header": asdict(make_header(_MANIFEST, producer="ledger plan")),
+            "header": asdict(make_header(MANIFEST, producer="ledger plan")),
             "init": init,
             "folder": str(folder),
             "episodes": listed,

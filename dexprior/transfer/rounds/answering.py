@@ -63,7 +63,7 @@ def answer_round(
 ) -> dict[str, Any]:
     """Fit what a round's diagnosis blames, and write the next round's folder.
 
-    `out` then holds `family.json`, the probe, `round.yaml` with what was done, an empty `trials.csv`, and `update.json`:
+    `out` then holds `family.json`, the probe, `round.yaml` with what was done, an empty `trials.csv` and `update.json`:
     the fit, success of the player on one panel over both families, and what is left to do. No policy is trained: the
     suite has no trainer.
 

@@ -1,0 +1,160 @@
+"""Recorded episodes as trajectories of the behavioral prior: `train.json` of `dexprior ledger plan`, checked and read.
+
+recorded = read_recordings("runs/plan/train.json", max_opening=0.08)
+recorded.instances         # which instance of the recorded panel each episode shows
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from dexprior.behavior.bank import BehaviorConfig, BehaviorPrior
+from dexprior.data.traces import read_trace
+from dexprior.errors import ArtifactError, BadInput, DexpriorError
+from dexprior.geometry.transforms import interpolate_poses
+from dexprior.types import Trace
+
+__all__ = ["MANIFEST", "Recordings", "read_recordings"]
+
+MANIFEST = "dexprior.training_manifest/1"
+"""Schema of `train.json`."""
+_POSE, _ACTION = 7, 7
+_UNIT = 0.01  # by which the length of a quaternion may differ from one
+_TICK = 1e-6  # [s] a command that is sent when a pose is read acts after it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recordings:
+    """Successful episodes of one panel."""
+
+    instances: Int[np.ndarray, " episode"]
+    t: tuple[Float[np.ndarray, " time"], ...]
+    """Of each episode, since its first command [s]."""
+    tool: tuple[Float[np.ndarray, "time 7"], ...]
+    """Tool poses, base frame."""
+    opening: tuple[Float[np.ndarray, " time"], ...]
+    """As it was commanded, over the same times [m]."""
+    panel_hash: str
+    folder: Path
+    init: str | None
+    """Run of the policy to start from."""
+    checksum: str
+    """Of all listed episodes."""
+    left_out: int
+    """Episodes that were not a success."""
+
+    def prior(
+        self, config: BehaviorConfig, *, scale: Float[np.ndarray, 6], max_opening: float, dt: float, panel_hash: str
+    ) -> BehaviorPrior:
+        """Their distribution over actions; the scenes are the recorded instances, in ascending order.
+
+        A scene with fewer episodes than another shows them several times.
+
+        Args:
+            config: how trajectories become a distribution.
+            scale: twist that an action of 1 stands for [m/s, rad/s].
+            max_opening: [m].
+            dt: control period [s].
+            panel_hash: of the panel of these scenes.
+        """
+        grid = config.lead + dt * np.arange(config.steps)
+        ids = [np.flatnonzero(self.instances == i) for i in np.unique(self.instances)]
+        most = max(map(len, ids))
+        chosen = np.array([np.resize(row, most) for row in ids])
+        tool = np.array([[interpolate_poses(grid, self.t[e], self.tool[e]) for e in row] for row in chosen])
+        opening = np.array([[np.interp(grid, self.t[e], self.opening[e]) for e in row] for row in chosen])
+        return BehaviorPrior(config, np.asarray(scale, dtype=np.float64), max_opening, dt, tool, opening, panel_hash)
+
+
+def read_recordings(path: str | Path, *, max_opening: float) -> Recordings:
+    """Read the episodes that a manifest lists, with every checksum.
+
+    An episode is an MCAP trace with the channels `pose` (7: position [m] and quaternion, base frame) and `command` (7:
+    the action, shares of the fastest twist and of the opening, in -1..1), and `instance` in its info. What its info
+    calls no success is left out.
+
+    Args:
+        path: of `train.json`.
+        max_opening: of the gripper [m].
+
+    Raises:
+        ArtifactError: no manifest, a damaged one, a missing episode, or one that was changed.
+        BadInput: no episode, or one that is malformed, of another panel, or without an instance; each with its file.
+    """
+    path = Path(path)
+    plain = _manifest(path)
+    folder = Path(plain["folder"])
+    rows: list[tuple[int, np.ndarray, np.ndarray, np.ndarray]] = []
+    panels: dict[str, str] = {}
+    left_out = 0
+    for row in plain["episodes"]:
+        file = folder / row["file"]
+        if not file.is_file():
+            raise ArtifactError(f"{path} lists {file}, which does not exist")
+        with file.open("rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != row["sha256"]:
+                raise ArtifactError(f"{file} was changed after {path} was written: its checksum is another")
+        try:
+            trace = read_trace(file)
+            if trace.info.get("success") is False:
+                left_out += 1
+                continue
+            rows.append(_episode(trace, max_opening))
+        except DexpriorError as error:
+            raise BadInput(f"episode {file}: {error}") from None
+        panels.setdefault(trace.panel_hash, str(file))
+    if not rows:
+        raise BadInput(f"{path} lists {len(plain['episodes'])} episodes, none of them a success: nothing to imitate")
+    if len(panels) > 1:
+        shown = ", ".join(f"{digest} ({file})" for digest, file in panels.items())
+        raise BadInput(f"{path}: episodes of different panels: {shown}")
+    instances, t, tool, opening = zip(*rows)
+    return Recordings(
+        instances=np.array(instances), t=t, tool=tool, opening=opening, panel_hash=next(iter(panels)), folder=folder,
+        init=plain["init"], checksum=plain["checksum"], left_out=left_out,
+    )  # fmt: skip
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise ArtifactError(f"{path}: no such manifest; `dexprior ledger plan results=... recordings=...` writes one")
+    try:
+        plain = json.loads(path.read_text())
+        schema = plain["header"]["schema"]
+        listed = [(str(row["file"]), str(row["sha256"])) for row in plain["episodes"]]
+        checksum, folder, init = plain["checksum"], plain["folder"], plain["init"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ArtifactError(f"{path} is not a manifest of recordings: {error!r}") from None
+    if schema != MANIFEST:
+        raise ArtifactError(f"{path} holds {schema!r}, this version reads {MANIFEST!r}")
+    if hashlib.sha256("".join(f"{f}\0{s}\n" for f, s in listed).encode()).hexdigest() != checksum:
+        raise ArtifactError(f"{path}: its list of episodes was edited: it no longer has the checksum {checksum[:16]}")
+    return {"episodes": plain["episodes"], "checksum": checksum, "folder": folder, "init": init}
+
+
+def _episode(trace: Trace, max_opening: float) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    """Instance, times, tool poses, commanded openings."""
+    pose, command = trace["pose"], trace["command"]
+    for name, channel, width in (("pose", pose, _POSE), ("command", command, _ACTION)):
+        if channel.value.shape[1] != width or len(channel.t) < 2:
+            raise BadInput(
+                f"channel {name!r} has the shape {channel.value.shape}, expected (time, {width}), two or more"
+            )
+    instance = trace.info.get("instance")
+    if not isinstance(instance, int) or isinstance(instance, bool) or instance < 0:
+        raise BadInput(f"info['instance'] is {instance!r}; it says which instance of panel.json the episode shows")
+    apart = float(np.abs(np.linalg.norm(pose.value[:, 3:], axis=1) - 1.0).max())
+    if apart > _UNIT:
+        raise BadInput(
+            f"channel 'pose': a quaternion has a length {apart:.3g} away from one; poses are [x y z qw qx qy qz]"
+        )
+    sent = np.maximum(np.searchsorted(command.t, pose.t - _TICK) - 1, 0)
+    share = (np.clip(command.value[sent, 6], -1.0, 1.0) + 1.0) / 2.0
+    return instance, pose.t - command.t[0], pose.value, share * max_opening

@@ -1,0 +1,117 @@
+"""A started policy that learns from recordings of another world acts more like who was recorded than one without."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+
+from dexprior.behavior import BehaviorConfig, BehaviorPrior, read_recordings
+from dexprior.data.traces import write_trace
+from dexprior.envs.base import HORIZON, MAX_TWIST
+from dexprior.envs.panel import Panel
+from dexprior.envs.sim import SimBackend
+from dexprior.errors import BadInput
+from dexprior.geometry.timing import minimum_jerk
+from dexprior.pipeline.stages import stage_policy, with_recordings
+from dexprior.policy.actor import Actor, ActorConfig, load_actor, save_actor
+from dexprior.policy.ppo import PpoConfig
+from dexprior.policy.rollout import prior_policy, recorded, run_episodes
+from dexprior.transfer.collection import write_manifest
+from dexprior.worlds.arm import HOME, MAX_OPENING, ArmKinematics
+from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY
+from dexprior.worlds.stepping import CONTROL_DT
+
+SMALL = ActorConfig(width=32, point_width=8)
+CONFIG = PpoConfig(
+    worlds=4, minibatch=50, iterations=3, warmup=2, guided=4, warmup_epochs=20, epochs=1, learning_rate=2e-3,
+    actor=SMALL,
+)  # fmt: skip
+
+
+def expert(panel: Panel) -> BehaviorPrior:
+    """Down to the nut, close, up, across, down over the bolt; written down by hand."""
+    home = ArmKinematics().forward(HOME[None])[0][0]
+    k = np.arange(1, HORIZON + 1)
+
+    def part(start: int, end: int) -> np.ndarray:
+        return minimum_jerk(np.clip((k - start) / (end - start), 0, 1))[:, None]
+
+    tool = np.empty((len(panel), 1, HORIZON, 7))
+    tool[..., 3:] = [0.0, 1.0, 0.0, 0.0]
+    up = np.array([0.0, 0.0, 0.065])
+    for i, scene in enumerate(panel):
+        nut, bolt = (np.array([*place[:2], 0.01]) for place in (scene.nut, scene.bolt))
+        tool[i, 0, :, :3] = home + part(0, 20) * (nut - home) + part(27, 37) * up + part(37, 55) * (bolt - nut)
+        tool[i, 0, :, :3] -= part(57, 72) * up
+    opening = np.broadcast_to(np.where(k < 21, 0.08, 0.0), (len(panel), 1, HORIZON)).copy()
+    return BehaviorPrior(BehaviorConfig(), MAX_TWIST, MAX_OPENING, CONTROL_DT, tool, opening, panel.hash)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Four instances of the other world, solved by the expert and recorded; a manifest; a run to start from."""
+    folder = tmp_path_factory.mktemp("site")
+    panel = Panel.sample("site", OTHER_FAMILY, 4, seed=3)
+    episodes = run_episodes(
+        prior_policy(expert(panel), np.arange(4)), SimBackend(4, family=OTHER_FAMILY, cone="elliptic"), panel
+    )
+    assert episodes.success.all()
+    (folder / "recordings" / "on_site").mkdir(parents=True)
+    panel.save(folder / "recordings" / "panel.json")
+    for k, trace in enumerate(recorded(episodes, panel, "other")):
+        write_trace(trace, folder / "recordings" / "on_site" / f"{k}.mcap")
+    torch.manual_seed(0)
+    (folder / "start").mkdir()
+    save_actor(Actor(SMALL), folder / "start" / "actor.safetensors", seed=0, extra={"prior": False})
+    reading = SimpleNamespace(episodes=(), counts={"on_site": None})
+    manifest = write_manifest(reading, folder / "recordings", folder / "train.json", init=str(folder / "start"))
+    (folder / "behavior").mkdir()
+    Panel.sample("train", TRAINING_FAMILY, 4, seed=0, purpose="training").save(folder / "behavior" / "panel.json")
+    (folder / "behavior" / "behavior.safetensors").write_bytes(b"not read without the prior")
+    return folder, panel, manifest
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("one_thread")
+def test_recordings_improve_a_started_policy_over_the_same_without(site):
+    folder, _, manifest = site
+    result = stage_policy(CONFIG, folder / "behavior", folder / "with", seed=0, use_prior=False, data=manifest)
+    assert result["recorded"] == 4
+    stage_policy(CONFIG, folder / "behavior", folder / "without", seed=0, use_prior=False, init=folder / "start")
+    unseen = Panel.sample("unseen", OTHER_FAMILY, 4, seed=9)
+    follow = prior_policy(expert(unseen), np.arange(4))
+    actors = {name: load_actor(folder / name / "actor.safetensors") for name in ("start", "with", "without")}
+    apart: dict[str, list[float]] = {name: [] for name in actors}
+
+    def act(observation, reading):
+        wanted = follow(observation, reading)
+        for name, actor in actors.items():
+            apart[name].append(float(np.abs(actor.act(observation) - wanted).mean()))
+        return wanted
+
+    run_episodes(act, SimBackend(4, family=OTHER_FAMILY, cone="elliptic"), unseen)
+    error = {name: np.mean(rows) for name, rows in apart.items()}
+    assert error["with"] < 0.6 * error["without"]
+    assert error["with"] < 0.6 * error["start"]
+
+
+def test_recorded_scenes_stand_beside_those_of_the_bank(site):
+    folder, panel, manifest = site
+    recordings = read_recordings(manifest, max_opening=MAX_OPENING)
+    trained = Panel.sample("train", TRAINING_FAMILY, 3, seed=0, purpose="training")
+    joint, prior = with_recordings(recordings, trained, expert(trained), seed=0)
+    assert len(joint) == len(prior.tool) == 7
+    assert prior.panel_hash == joint.hash
+    assert joint.family == TRAINING_FAMILY
+    assert joint.instances[3].nut == panel.instances[0].nut
+    again = run_episodes(
+        prior_policy(prior, 3 + np.arange(4)), SimBackend(4, family=OTHER_FAMILY, cone="elliptic"), panel
+    )
+    assert again.success.all()  # what was recorded solves what it was recorded on
+    Panel.sample("x", OTHER_FAMILY, 4, seed=4).save(folder / "recordings" / "panel.json")
+    with pytest.raises(BadInput, match="the episodes beside it show"):
+        with_recordings(recordings, None, None, seed=0)
+    panel.save(folder / "recordings" / "panel.json")
