@@ -80,6 +80,17 @@ def test_the_update_finds_the_friction_outside_of_the_family_and_closes_the_gap(
     assert second.comparison.as_dict()["interval"][0] > 0
 
 
+def test_a_second_gait_recovers_without_a_look_at_the_other_world(folder):
+    """The alarm is raised there, and no more often in the simulator than is promised, give or take."""
+    recovered = update_folder(folder, folder.parent / "round-2-recovery", by="recovery")
+    found = recovered.found
+    assert found["side"] == [FRICTION, "lower"]
+    assert found["retreats"]["real"] > 0.8
+    assert found["retreats"]["sim"] < 0.2
+    assert recovered.comparison.as_dict()["interval"][0] > 0
+    assert recovered.round.family == read_lab_round(folder).family  # nothing was fitted
+
+
 def test_a_round_on_disk_is_the_round(first, folder, second):
     again = read_lab_round(folder)
     np.testing.assert_array_equal(again.shares, first.shares)

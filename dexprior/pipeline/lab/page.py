@@ -1,4 +1,4 @@
-"""Success of gaits over the friction of the fingertips, as numbers and as a figure."""
+"""Success of gaits and of what they are part of over the friction of the fingertips, as numbers and as a figure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.pipeline.lab.settings import LabConfig
-from dexprior.pipeline.lab.trials import episodes, gait_policy, repeated
+from dexprior.pipeline.lab.trials import Policy, episodes, repeated
 from dexprior.pipeline.lab.worlds import assumed_family, levels
 from dexprior.worlds.tasks import Task, TaskWorlds
 
@@ -24,14 +24,14 @@ _INSTANCES = 16  # at each
 
 
 def success_over_friction(
-    task: Task, config: LabConfig, gaits: Mapping[str, Float[np.ndarray, " 7"]], *, seed: int
+    task: Task, config: LabConfig, policies: Mapping[str, Policy], *, seed: int
 ) -> dict[str, Float[np.ndarray, " friction"]]:
-    """Success rates at `FRICTIONS`, on the same instances for every gait; no panel and no training shows them.
+    """Success rates at `FRICTIONS`, on the same instances for every policy; no panel and no training shows them.
 
     Args:
         task: the cube.
         config: whose simulator it is, but for the friction.
-        gaits: shares by name.
+        policies: by name.
         seed: of the instances.
     """
     family = assumed_family(task, config)
@@ -39,15 +39,13 @@ def success_over_friction(
     scenes = repeated(task.sample(np.random.default_rng([seed, 5]), _INSTANCES), len(FRICTIONS))
     worlds = TaskWorlds(task, len(rows), family=family, threads=1)
     return {
-        name: episodes(worlds, gait_policy(shares, task.control_dt), scenes, rows, config.seconds)
-        .success.reshape(len(FRICTIONS), -1)
-        .mean(axis=1)
-        for name, shares in gaits.items()
+        name: episodes(worlds, policy, scenes, rows, config.seconds).success.reshape(len(FRICTIONS), -1).mean(axis=1)
+        for name, policy in policies.items()
     }
 
 
 def draw_success(found: Mapping[str, Float[np.ndarray, " friction"]], config: LabConfig) -> Figure:
-    """One line a gait; the frictions that were trained on and the held-out one are marked."""
+    """One line a policy; the frictions that were trained on and the held-out one are marked."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.0, 3.4))

@@ -23,7 +23,7 @@ from dexprior.pipeline.lab.page import draw_success, success_over_friction
 from dexprior.pipeline.lab.recovering import learn_recovery
 from dexprior.pipeline.lab.rounds import LabRound, lab_task, play_round, read_lab_round, save_round
 from dexprior.pipeline.lab.settings import LabConfig
-from dexprior.pipeline.lab.trials import episodes, gait_policy, train_gait
+from dexprior.pipeline.lab.trials import Policy, episodes, gait_policy, train_gait
 from dexprior.pipeline.lab.worlds import assumed_family, levels
 from dexprior.stats import Comparison, compare_pairs
 from dexprior.transfer.page import Page, ledger_section
@@ -42,6 +42,8 @@ class Updated:
     """A round's answer, played."""
 
     round: LabRound
+    policy: Policy
+    """What acted in it."""
     comparison: Comparison
     """Success in the other world, after against before, on the same instances."""
     found: dict[str, Any]
@@ -86,12 +88,12 @@ def next_round(before: LabRound, *, by: By = "family") -> Updated:
     """
     if by not in get_args(By):
         raise UnknownName("answer to a round", by, get_args(By))
-    after, found = (_by_family if by == "family" else _by_recovery)(before)
+    after, policy, found = (_by_family if by == "family" else _by_recovery)(before)
     comparison = compare_pairs(
         after.success["real"], before.success["real"], names=(f"round {after.number}", f"round {before.number}"),
         panel=after.ledger["panel"],
     )  # fmt: skip
-    return Updated(round=after, comparison=comparison, found=found)
+    return Updated(round=after, policy=policy, comparison=comparison, found=found)
 
 
 def update_folder(folder: str | Path, out: str | Path, *, by: By = "family") -> Updated:
@@ -130,11 +132,14 @@ def run_lab(config: LabConfig, out: str | Path, *, seed: int) -> dict[str, Any]:
         for by, a in answers.items()
     }  # fmt: skip
     write_json(out / "lab.json", result)
-    gaits = {"untrained": untrained(config), "round 1": first.shares, "round 2": answers["family"].round.shares}
+    dt = lab_task().control_dt
+    gaits = {"untrained": untrained(config), "round 1": first.shares}
+    policies = {name: gait_policy(shares, dt) for name, shares in gaits.items()}
+    policies |= {f"round 2 by {by}": answer.policy for by, answer in answers.items()}
     page = Page("Mini-lab", "A gap on a held-out friction, before and after the simulator follows the traces")
     page.section("Success over the friction of the fingertips")
-    rates = success_over_friction(lab_task(), config, gaits, seed=seed)
-    page.figure(draw_success(rates, config), "16 instances at each friction, the same for all three gaits")
+    rates = success_over_friction(lab_task(), config, policies, seed=seed)
+    page.figure(draw_success(rates, config), "16 instances at each friction, the same for all four")
     for played in (first, *(a.round for a in answers.values())):
         ledger_section(page, played.ledger)
     page.write(out / "lab.html")
@@ -153,7 +158,7 @@ def untrained_success(config: LabConfig, *, seed: int) -> np.ndarray:
     ).success  # fmt: skip
 
 
-def _by_family(before: LabRound) -> tuple[LabRound, dict[str, Any]]:
+def _by_family(before: LabRound) -> tuple[LabRound, Policy, dict[str, Any]]:
     """Fit what the diagnosis blames to the real replays, train again over the new family from the old gait."""
     config, task = before.config, before.probe.task
     update = update_family(
@@ -166,15 +171,16 @@ def _by_family(before: LabRound) -> tuple[LabRound, dict[str, Any]]:
         task, update.family, levels(update.family, None), start=before.shares, settings=config.training,
         seconds=config.seconds, seed=before.seed + 1000 * number,
     )  # fmt: skip
+    policy = gait_policy(shares, task.control_dt)
     after = play_round(
-        number, gait_policy(shares, task.control_dt), shares, update.family, config, frictions=None,
+        number, policy, shares, update.family, config, frictions=None,
         actions=(*update.actions, f"trained the gait again over {update.family.name}, from the last round's"),
         seed=before.seed,
     )  # fmt: skip
-    return after, update.conditioned.as_dict() | {"widenings": update.widenings, "training_cost": cost}
+    return after, policy, update.conditioned.as_dict() | {"widenings": update.widenings, "training_cost": cost}
 
 
-def _by_recovery(before: LabRound) -> tuple[LabRound, dict[str, Any]]:
+def _by_recovery(before: LabRound) -> tuple[LabRound, Policy, dict[str, Any]]:
     """The same gait, a retreat where less of the way is done than ever in the simulator, then a second gait."""
     found = learn_recovery(before)
     policy = found.policy(before)
@@ -183,4 +189,4 @@ def _by_recovery(before: LabRound) -> tuple[LabRound, dict[str, Any]]:
         frictions=before.config.frictions if before.number == 1 else None, seed=before.seed, actions=found.actions,
     )  # fmt: skip
     sim, real = policy.batches[:2]
-    return after, found.as_dict() | {"retreats": {"sim": sim, "real": real}}
+    return after, policy, found.as_dict() | {"retreats": {"sim": sim, "real": real}}
