@@ -18,7 +18,7 @@ from dexprior.transfer.conditioning import Observations
 from dexprior.transfer.divergence import Signals
 from dexprior.transfer.replay import Probe, replay
 
-__all__ = ["observations_of", "predict", "summaries"]
+__all__ = ["moving", "observations_of", "predict", "summaries"]
 
 _STEP = 4  # samples between two summaries
 
@@ -61,6 +61,31 @@ def predict(
     wide = ParameterFamily(family.name, reach)
     logged = replay(short, wide, values, repeats=1, seed=0, noisy=False, threads=1)
     return summaries(logged if channels is None else logged.only(channels), window)[0]
+
+
+def moving(
+    probe: Probe,
+    family: ParameterFamily,
+    names: Sequence[str],
+    *,
+    window: float,
+    channels: Sequence[str] | None = None,
+) -> tuple[str, ...]:
+    """Those of the parameters that change a replay at all; no fit to replays can tell the others, e.g. sensors' noise.
+
+    Args:
+        probe: what is replayed.
+        family: whose parameters they are; each is brought to both of its ends, the others stay in the middle.
+        names: of the parameters.
+        window: see `summaries`.
+        channels: those that the robot logs; all by default.
+    """
+    rows = np.tile(family.medians(), (2 * len(names), 1))
+    for k, name in enumerate(names):
+        p = family.parameters[family.names.index(name)]
+        rows[2 * k : 2 * k + 2, family.names.index(name)] = p.low, p.high
+    seen = predict(probe, family, rows, window=window, channels=channels)
+    return tuple(name for k, name in enumerate(names) if not np.array_equal(seen[2 * k], seen[2 * k + 1]))
 
 
 def observations_of(real: Signals, window: float) -> Observations:

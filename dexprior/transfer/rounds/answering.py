@@ -28,7 +28,7 @@ from dexprior.transfer.diagnosis import UNKNOWN, cause_of, completed
 from dexprior.transfer.replay import Probe
 from dexprior.transfer.rounds.adding import EXPLANATION, read_replays
 from dexprior.transfer.rounds.reading import read_round, write_template
-from dexprior.transfer.summaries import observations_of, predict
+from dexprior.transfer.summaries import moving, observations_of, predict
 from dexprior.transfer.updating import UpdateConfig, blamed_parameters, update_family
 from dexprior.worlds.tasks import TASKS, Task
 
@@ -49,7 +49,7 @@ class AnswerConfig:
     player: str = "expert"
     """Who is let act on them: the task's `expert`, `random` or `still`."""
     update: UpdateConfig = UpdateConfig(
-        conditioning=ConditioningConfig(sampler=SamplerConfig(particles=64, moves=8), population=8, evaluations=96)
+        conditioning=ConditioningConfig(sampler=SamplerConfig(particles=32, moves=8), population=8, evaluations=48)
     )
     """How the family follows the traces."""
 
@@ -92,11 +92,16 @@ def answer_round(
     assert found.family is not None
     whole = completed(probe.task, found.family)
     causes = _causes(folder, whole, settings.update)
-    blamed = blamed_parameters(whole, causes, settings.update)
     real = read_replays(probe, folder / str(given.replays), whole, seed=seed).real
+    channels = tuple(real.values)
+    blamed = moving(
+        probe, whole, blamed_parameters(whole, causes, settings.update), window=settings.window, channels=channels
+    )
+    if not blamed:
+        raise BadInput(f"{folder}: none of what the diagnosis blames moves anything in {', '.join(channels)}")
     update = update_family(
         whole, observations_of(real, settings.window),
-        simulate=partial(predict, probe, whole, window=settings.window, channels=tuple(real.values)),
+        simulate=partial(predict, probe, whole, window=settings.window, channels=channels),
         blamed=blamed, settings=settings.update, seed=seed,
     )  # fmt: skip
     named = {*found.family.names, *blamed}
