@@ -181,6 +181,9 @@ def test_a_robot_that_replays_a_probe_is_explained(tmp_path):
     assert max(data["diagnosis"], key=data["diagnosis"].get) == "contact"
     assert "data:image/png" in (folder / "ledger.html").read_text()
     assert "explained by friction" in data["notes"][-1]
+    explanation = json.loads((folder / "explanation.json").read_text())
+    assert explanation["seen"]
+    assert max(explanation["causes"], key=explanation["causes"].get) == "friction"
 
 
 def test_rounds_side_by_side(tmp_path):
