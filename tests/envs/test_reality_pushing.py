@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import dexprior.envs.reality.pushing.table as module
 from dexprior import extras
 from dexprior.envs import wire
 from dexprior.envs.reality.pushing import SETTINGS, BulletTable, CaptureConfig, RealTable, Recordings, start_table
@@ -36,6 +37,21 @@ def test_a_strike_keeps_momentum_and_loses_energy(world, setting):
     energy = 0.5 * world.rod_mass * (path.rod_velocity**2).sum() + 0.5 * world.mass * (path.velocity[:2] ** 2).sum()
     energy += 0.5 * world.inertia * path.velocity[2] ** 2
     assert energy < 0.5 * world.rod_mass * 0.7**2
+
+
+@needs_bullet
+def test_spinning_friction_adds_its_own_moment(world):
+    """Of a body that only spins: the coefficient times the weight, whatever the supports, omega' = -c g / k^2."""
+    slowed = []
+    for coefficient in (0.0, 0.003):
+        with BulletTable(world, replace(SETTINGS[4], spinning_friction=coefficient)) as table:
+            scene = module._Scene(table._bullet, table._client, world, table.setting, np.zeros(3))
+            scene.wait(0.02)
+            table._bullet.resetBaseVelocity(scene._object, [0, 0, 0], [0, 0, 8], physicsClientId=table._client)
+            for _ in range(20):
+                scene.step()
+            slowed.append((8 - scene.velocity()[2]) / (20 * table.setting.slide_timestep))
+    assert slowed[1] - slowed[0] == pytest.approx(0.003 * 9.81 / world.footprint.gyration**2, rel=0.25)
 
 
 @needs_bullet

@@ -34,6 +34,7 @@ _TIMEOUT = 3.0  # [s]
 _AT_REST = 1e-3  # [m/s] of a point at the radius of gyration
 _REST_FRAMES = 20  # frames at rest that are averaged
 _STILL = 0.02  # [s] below that speed before an object counts as at rest
+_ROLLING = 1e-9  # [m] Bullet looks at the friction against spin only where there is some against rolling
 
 
 @config
@@ -260,6 +261,7 @@ class _Scene:
             -1,
             lateralFriction=setting.table_friction,
             spinningFriction=setting.spinning_friction,
+            rollingFriction=_ROLLING if setting.spinning_friction > 0 else 0.0,
             restitution=0.0,
             **on,
         )
