@@ -1,0 +1,54 @@
+"""Intervals of samples that come in groups of groups: strikes of draws of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from jaxtyping import Float
+
+from dexprior.errors import BadInput
+
+__all__ = ["bootstrap_nested"]
+
+
+def bootstrap_nested(
+    values: Float[np.ndarray, "*groups"],
+    statistic: Callable[[np.ndarray], np.ndarray],
+    *,
+    depth: int,
+    level: float = 0.95,
+    draws: int = 2000,
+    seed: int = 0,
+) -> tuple[Float[np.ndarray, " figure"], Float[np.ndarray, " figure"], Float[np.ndarray, " figure"]]:
+    """Statistics of nested samples with their percentile bootstrap intervals: (values, lows, highs).
+
+    The first axis is resampled with replacement, then the second within each of its elements, and so on; what stands
+    in one row stays together, so that methods are compared in pairs (Davison and Hinkley 1997, section 3.8).
+
+    Args:
+        values: samples; the first `depth` axes are groups, groups within groups, ..., samples.
+        statistic: from samples of that shape to figures.
+        depth: axes that are resampled.
+        level: of the intervals.
+        draws: resamples.
+        seed: of the resampling.
+
+    Raises:
+        BadInput: an axis without elements, or fewer axes than `depth`.
+    """
+    values = np.asarray(values, dtype=np.float64)
+    sizes = values.shape[:depth]
+    if not 1 <= depth <= values.ndim or 0 in sizes:
+        raise BadInput(f"bootstrap_nested: values of shape {values.shape} have no {depth} axes to resample")
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(draws):
+        rows = []
+        for axis in range(depth):
+            chosen = rng.integers(sizes[axis], size=sizes[: axis + 1])
+            rows.append(chosen.reshape(chosen.shape + (1,) * (depth - axis - 1)))
+        found.append(statistic(values[tuple(rows)]))
+    tail = 0.5 * (1.0 - level)
+    low, high = np.quantile(np.array(found), [tail, 1.0 - tail], axis=0)
+    return statistic(values), low, high
