@@ -83,6 +83,9 @@ class PushingConfig:
     """Of the prism [m]; the rod's round end strikes at half of it, level with the centre of mass."""
     mass: Annotated[float, Gt(0)] = 0.5
     """Of the prism [kg], evenly filled."""
+    support_share: Annotated[float, Gt(0), Le(1.5)] = 1.0
+    """How far from the centre of mass the object stands, as a share of its corners' distance: what gives friction its
+    lever against spin. A real body rests on areas, which are not known from its outline."""
     rod_radius: Annotated[float, Gt(0)] = 0.01
     """[m]"""
     rod_mass: Annotated[float, Gt(0)] = 1.5
@@ -131,7 +134,7 @@ class PushingConfig:
     @cached_property
     def footprint(self) -> Footprint:
         """The cross-section about the centre of mass."""
-        return _footprint(self.shape, self.size, self.facets)
+        return _footprint(self.shape, self.size, self.facets, self.support_share)
 
     @property
     def inertia(self) -> float:
@@ -159,7 +162,8 @@ class Footprint:
     centre: Float[np.ndarray, " 2"]
     """What `alpha` counts about: the semicircle's centre, or the centroid."""
     supports: Float[np.ndarray, "support 2"]
-    """Where the object stands on the table: the corners, or the ends of the flat side and two points of the arc."""
+    """Where the object stands on the table: the corners, or the ends of the flat side and two points of the arc; nearer
+    to the centre of mass where `support_share` is below 1."""
     gyration: float
     """Radius of gyration about the vertical [m]."""
 
@@ -282,7 +286,7 @@ def _turned(vector: np.ndarray, angle: np.ndarray) -> np.ndarray:
     return np.stack([c * vector[:, 0] - s * vector[:, 1], s * vector[:, 0] + c * vector[:, 1]], axis=1)
 
 
-def _footprint(shape: str, size: float, facets: int) -> Footprint:
+def _footprint(shape: str, size: float, facets: int, support_share: float) -> Footprint:
     contour: np.ndarray
     if shape == "semi_cylinder":
         angle: np.ndarray = np.linspace(np.pi / 2, 3 * np.pi / 2, facets + 1)
@@ -297,7 +301,8 @@ def _footprint(shape: str, size: float, facets: int) -> Footprint:
     area, centroid, second_moment = _moments(contour)
     contour -= centroid
     gyration = np.sqrt(second_moment / area - centroid @ centroid)
-    return Footprint(contour=contour, centre=-centroid, supports=contour[chosen], gyration=float(gyration))
+    supports = support_share * contour[chosen]
+    return Footprint(contour=contour, centre=-centroid, supports=supports, gyration=float(gyration))
 
 
 def _moments(contour: np.ndarray) -> tuple[float, np.ndarray, float]:

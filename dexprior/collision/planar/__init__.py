@@ -3,9 +3,10 @@
 from dexprior.collision.planar.identification import (
     FrictionEstimate,
     identify_ground_friction,
+    identify_support_share,
     identify_torsional_friction,
 )
-from dexprior.collision.planar.rollout import PlanarStriker, object_velocity, strike_contact
+from dexprior.collision.planar.rollout import PlanarStriker, object_velocity, rest_after, strike_contact
 from dexprior.collision.planar.sliding import SlideConfig, friction_acceleration, slide_to_rest
 
 __all__ = [
@@ -16,9 +17,11 @@ __all__ = [
     # strikes
     "PlanarStriker",
     "object_velocity",
+    "rest_after",
     "strike_contact",
     # identification
     "FrictionEstimate",
     "identify_ground_friction",
+    "identify_support_share",
     "identify_torsional_friction",
 ]

@@ -2,13 +2,14 @@
 
 A tail obeys x(t) = x0 + v0 t + mu G(t), with G the double integral of g F along the measured motion; F depends on the
 directions of slip and, through the loads, weakly on mu itself. Regressing the positions on (1, t, G) averages the
-noise of tracking as differencing them twice would not. The same on the yaw gives the torsional friction, which a wide
-body hides behind the friction of its supports.
+noise of tracking as differencing them twice would not. The yaw tells how far from its centre the body stands, which
+gives friction its lever, and the torsional friction, which a wide body hides behind that of its supports.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float
@@ -17,14 +18,21 @@ from dexprior.collision.planar.sliding import friction_acceleration
 from dexprior.errors import BadInput
 from dexprior.worlds.pushing import PushingConfig
 
-__all__ = ["FrictionEstimate", "identify_ground_friction", "identify_torsional_friction"]
+__all__ = [
+    "FrictionEstimate",
+    "identify_ground_friction",
+    "identify_support_share",
+    "identify_torsional_friction",
+]
 
 _MIN_SPEED = 0.05  # [m/s] slower, the direction of a measured velocity is noise
 _WINDOW = 5  # frames over which the speed is judged
 _SHORTEST = 6  # frames; a cubic through fewer is no smoothing
 _ROUNDS = 6
-_TICKS = 200
-_STEP = 1e-5  # [m]
+_TICKS = 60
+_STEP = 1e-5  # of a finite difference [m], or a share
+_SHARES = (0.3, 1.5)  # of the corners' distance
+_STEADY = 1.05  # share of the supports' distance, over that at which the body would tip
 
 
 @dataclass(frozen=True)
@@ -32,7 +40,7 @@ class FrictionEstimate:
     """An estimate and how far it can be trusted."""
 
     value: float
-    """Coulomb coefficient, or torsional friction [m]."""
+    """Coulomb coefficient, torsional friction [m], or share of the supports' distance."""
     standard_error: float
     """Of the regression; infinite where the data say nothing."""
     rows: int
@@ -88,15 +96,55 @@ def identify_torsional_friction(
     def spin(mu_t: float) -> np.ndarray:
         return np.concatenate([s.travel(config, friction, mu_t)[:, 2] for s in slides])
 
+    return _fit_yaw(spin, target, 0.0, largest)
+
+
+def identify_support_share(
+    config: PushingConfig,
+    tails: Float[np.ndarray, "slide frame 3"],
+    t: Float[np.ndarray, " frame"],
+    *,
+    friction: float,
+) -> FrictionEstimate:
+    """`support_share` of the body from spinning tails, once the Coulomb coefficient is known.
+
+    Least squares on the yaw over a grid, refined once. A body that spins while it slides fast is slowed in proportion
+    to the square of the share, one that only spins in proportion to it; torsional friction counts in the second case
+    alone, so that ten strikes hardly tell the two apart, and the share is given precedence.
+
+    Args:
+        config: the body; its friction and its own share are not read.
+        tails, t: as for `identify_ground_friction`.
+        friction: Coulomb coefficient of the table.
+
+    Raises:
+        BadInput: wrong shapes, or no object that slides for six frames.
+    """
+    slides = _slides(config, tails, t)
+    target = np.concatenate([s.residual[:, 2] for s in slides])
+    whole = replace(config, support_share=1.0, table_friction=1e-3)
+    low = max(_SHARES[0], _STEADY * friction / whole.tipping_friction)
+
+    def spin(share: float) -> np.ndarray:
+        standing = replace(whole, support_share=share)
+        return np.concatenate([s.travel(standing, friction, 0.0)[:, 2] for s in slides])
+
+    return _fit_yaw(spin, target, low, max(_SHARES[1], low))
+
+
+def _fit_yaw(spin: Callable[[float], np.ndarray], target: np.ndarray, low: float, high: float) -> FrictionEstimate:
+    """The parameter in [low, high] whose `spin` explains the yaw best."""
+
     def best(candidates: np.ndarray) -> int:
         return int(np.argmin([((target - spin(m)) ** 2).sum() for m in candidates]))
 
-    grid = np.linspace(0.0, largest, _TICKS)
+    grid = np.linspace(low, high, _TICKS)
     k = best(grid)
     fine = np.linspace(grid[max(k - 1, 0)], grid[min(k + 1, _TICKS - 1)], _TICKS)
     value = float(fine[best(fine)])
-    below = max(value - _STEP, 0.0)
-    slope = (spin(value + _STEP) - spin(below)) / (value + _STEP - below)
+    below = max(value - _STEP, low)
+    above = min(value + _STEP, high)
+    slope = (spin(above) - spin(below)) / (above - below)
     return _estimate(value, target - spin(value), slope)
 
 

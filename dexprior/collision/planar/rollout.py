@@ -17,7 +17,7 @@ from dexprior.errors import BadInput
 from dexprior.types.collision import CollisionModel, ContactGeometry
 from dexprior.worlds.pushing import PushingConfig, Strikes, rod_at_touch
 
-__all__ = ["PlanarStriker", "object_velocity", "strike_contact"]
+__all__ = ["PlanarStriker", "object_velocity", "rest_after", "strike_contact"]
 
 
 def strike_contact(
@@ -91,17 +91,35 @@ class PlanarStriker:
 
     def __call__(self, pose: Float[np.ndarray, "strike 3"], strikes: Strikes) -> Float[np.ndarray, "strike 3"]:
         """Poses [x y yaw] at which the struck objects come to rest."""
-        velocity = self.velocity_after(pose, strikes)
-        world = self.config
-        touch = (
-            np.pi * world.rod_damping_ratio * world.time_constant if self.contact_time is None else self.contact_time
-        )
-        final, _ = slide_to_rest(
-            world,
-            np.asarray(pose) + touch / 2 * velocity,
-            velocity,
-            friction=self.table_friction,
+        return rest_after(
+            self.config,
+            pose,
+            self.velocity_after(pose, strikes),
+            table_friction=self.table_friction,
             torsional_friction=self.torsional_friction,
+            contact_time=self.contact_time,
             slide=self.slide,
         )
-        return final
+
+
+def rest_after(
+    world: PushingConfig,
+    pose: Float[np.ndarray, "strike 3"],
+    velocity: Float[np.ndarray, "strike 3"],
+    *,
+    table_friction: float | None,
+    torsional_friction: float | None,
+    contact_time: float | None,
+    slide: SlideConfig | None = None,
+) -> Float[np.ndarray, "strike 3"]:
+    """Poses [x y yaw] at which objects come to rest that a strike at `pose` gave a velocity; None as in the striker."""
+    touch = np.pi * world.rod_damping_ratio * world.time_constant if contact_time is None else contact_time
+    final, _ = slide_to_rest(
+        world,
+        np.asarray(pose) + touch / 2 * velocity,
+        velocity,
+        friction=table_friction,
+        torsional_friction=torsional_friction,
+        slide=slide,
+    )
+    return final

@@ -19,9 +19,11 @@ from dexprior.collision.shapes.solids import Solid, read_solid, regular_contour,
 from dexprior.collision.shapes.strikes import (
     STRIKE_PARAMETERS,
     StrikeSampling,
+    Struck,
     sample_strikes,
     simulate_strike_pairs,
     strike_features,
+    strike_state,
 )
 
 __all__ = [
@@ -56,7 +58,9 @@ __all__ = [
     # the reference on strikes
     "STRIKE_PARAMETERS",
     "StrikeSampling",
+    "Struck",
     "sample_strikes",
     "simulate_strike_pairs",
     "strike_features",
+    "strike_state",
 ]

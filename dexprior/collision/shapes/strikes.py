@@ -7,7 +7,7 @@ ratio between object and rod, and between object and table.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -17,9 +17,17 @@ from dexprior.collision.shapes.contacts import SEPARATED, ContactWorlds
 from dexprior.collision.shapes.scene import prism_strike
 from dexprior.config import Ge, Gt, config
 from dexprior.errors import BadInput, ConfigError
-from dexprior.worlds.pushing import PushingConfig, StrikeResult, Strikes, rod_at_touch
+from dexprior.worlds.pushing import PushingConfig, Strikes, rod_at_touch
 
-__all__ = ["STRIKE_PARAMETERS", "StrikeSampling", "sample_strikes", "simulate_strike_pairs", "strike_features"]
+__all__ = [
+    "STRIKE_PARAMETERS",
+    "StrikeSampling",
+    "Struck",
+    "sample_strikes",
+    "simulate_strike_pairs",
+    "strike_features",
+    "strike_state",
+]
 
 STRIKE_PARAMETERS = ("rod_friction", "rod_damping_ratio", "table_friction", "table_damping_ratio")
 """Columns of the parameters, by their names in the striking world: object-object, then object-ground."""
@@ -84,10 +92,29 @@ def sample_strikes(
     return strikes, rng.uniform(low, high, (n, len(low)))
 
 
+class Struck(Protocol):
+    """Objects that were struck at rest, simulated or measured."""
+
+    @property
+    def pose(self) -> Float[np.ndarray, "strike 3"]:
+        """[x y yaw] at the touch."""
+        ...
+
+    @property
+    def velocity(self) -> Float[np.ndarray, "strike 3"]:
+        """[vx vy omega] right after it."""
+        ...
+
+
+def strike_state(strikes: Strikes) -> Float[np.ndarray, "strike 3"]:
+    """What the reference's network sees of strikes: speed [m/s], alpha, beta [rad]."""
+    return np.column_stack([strikes.speed, strikes.alpha, strikes.beta])
+
+
 def strike_features(
     world: PushingConfig,
     strikes: Strikes,
-    result: StrikeResult,
+    result: Struck,
     parameters: Float[np.ndarray, "strike 4"] | None = None,
 ) -> StateFeatures:
     """Strikes and what they did, as the reference's network sees them.
@@ -110,8 +137,7 @@ def strike_features(
     c, s = np.cos(result.pose[:, 2]), np.sin(result.pose[:, 2])
     vx, vy, omega = result.velocity.T
     after = np.column_stack([c * vx + s * vy, c * vy - s * vx, world.footprint.gyration * omega])
-    state = np.column_stack([strikes.speed, strikes.alpha, strikes.beta])
-    return StateFeatures(state=state, parameters=parameters, after=after)
+    return StateFeatures(state=strike_state(strikes), parameters=parameters, after=after)
 
 
 def simulate_strike_pairs(
@@ -134,8 +160,7 @@ def simulate_strike_pairs(
         counts["gained_energy"] += int((gained & separated & wanted).sum())
         counts["cut_off"] += int((~separated & wanted).sum())
         after = velocity * [1.0, 1.0, world.footprint.gyration]
-        state = np.column_stack([strikes.speed, strikes.alpha, strikes.beta])
-        parts.append(StateFeatures(state=state[keep], parameters=parameters[keep], after=after[keep]))
+        parts.append(StateFeatures(state=strike_state(strikes)[keep], parameters=parameters[keep], after=after[keep]))
     return (
         StateFeatures(
             state=np.concatenate([part.state for part in parts]),

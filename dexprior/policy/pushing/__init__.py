@@ -7,10 +7,12 @@ from dexprior.policy.pushing.fitting import (
     SlidingInMujoco,
     execute_plans,
     fit_strikers,
-    measured_impacts,
+    recorded_velocity,
     score_strikers,
+    strike_errors,
 )
 from dexprior.policy.pushing.routes import Route, next_segment
+from dexprior.policy.pushing.strike_study import StrikeStudyConfig, evaluate_strikes
 from dexprior.policy.pushing.study import RouteStudyConfig, study_routes
 from dexprior.policy.pushing.training import (
     PushConfig,
@@ -27,8 +29,11 @@ __all__ = [
     "SlidingInMujoco",
     "execute_plans",
     "fit_strikers",
-    "measured_impacts",
+    "recorded_velocity",
     "score_strikers",
+    "strike_errors",
+    "StrikeStudyConfig",
+    "evaluate_strikes",
     # routes
     "Route",
     "next_segment",

@@ -3,32 +3,36 @@
     mujoco_default   the world's own contact parameters
     mujoco_tuned     MuJoCo with the contact found by CMA-ES on the recordings
     real_only        a network that saw the recordings and nothing else, and the planar rollout
+    clash            the published reference where a pre-trained one is given, and the planar rollout
     closed_form      restitution and friction, and the planar rollout
     identified       the distilled network at its identified parameters, and the planar rollout
     hybrid           the same, fine-tuned on the recordings
     hybrid_mujoco    the fine-tuned network at the impact, MuJoCo's own sliding after it
 
-All but the first slide on the friction that was found from the recorded slides.
+All but the first slide as the recorded slides did: on their friction, standing as far from the centre as they tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.collision.calibration import Identified
+from dexprior.collision.calibration import Identified, IdentifyConfig
+from dexprior.collision.clash import ClashModel
 from dexprior.collision.closed_form import RestitutionFriction
 from dexprior.collision.evaluation import THRESHOLDS
 from dexprior.collision.planar import (
     FrictionEstimate,
     PlanarStriker,
     identify_ground_friction,
+    identify_support_share,
     identify_torsional_friction,
 )
+from dexprior.collision.planar.reference import ReferenceStriker, fit_reference
 from dexprior.collision.planar.strikes import (
     StrikeImpacts,
     TuneStrikesConfig,
@@ -39,15 +43,27 @@ from dexprior.collision.planar.strikes import (
     strike_error,
     tune_mujoco_strikes,
 )
+from dexprior.collision.residual import ResidualConfig
 from dexprior.collision.surrogate import Surrogate
 from dexprior.envs.pushing import Striker
 from dexprior.envs.reality.pushing import Recordings
-from dexprior.errors import BadInput
+from dexprior.errors import BadInput, UnknownName
 from dexprior.policy.planning import MujocoStriker, PlanConfig, StrikeSimulator, plan_strikes, pose_error
 from dexprior.stats import Rate, bootstrap_mean
 from dexprior.worlds.pushing import PushingConfig, Strikes, simulate_sliding, simulate_strikes
 
-__all__ = ["FittedStrikers", "SlidingInMujoco", "execute_plans", "fit_strikers", "measured_impacts", "score_strikers"]
+__all__ = [
+    "FittedStrikers",
+    "SlidingInMujoco",
+    "execute_plans",
+    "fit_strikers",
+    "recorded_velocity",
+    "score_strikers",
+    "strike_errors",
+]
+
+
+_ANY_FRICTION = 1e-3  # while the true one is sought: a world checks that its own does not tip it over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +89,15 @@ class FittedStrikers:
     """What a few recordings made of every method."""
 
     world: PushingConfig
+    """As it was given."""
+    standing: PushingConfig
+    """The same with the table's friction and the supports that the recorded slides tell."""
     strikers: Mapping[str, StrikeSimulator]
     """Simulators by name; see the module."""
     friction: FrictionEstimate
     """Of the table."""
+    support: FrictionEstimate
+    """`support_share` of the object."""
     torsion: FrictionEstimate
     """[m]"""
     contact_time: float
@@ -89,18 +110,20 @@ class FittedStrikers:
     """MuJoCo's parameters."""
 
 
-def measured_impacts(
-    world: PushingConfig, recordings: Recordings, *, friction: float, torsional_friction: float
-) -> StrikeImpacts:
-    """Velocities at separation from recorded slides; strikes that hardly moved the object are left out."""
+def recorded_velocity(world: PushingConfig, recordings: Recordings) -> Float[np.ndarray, "strike 3"]:
+    """[vx vy omega] at separation from slides on the world's table; NaN where a strike hardly moved the object."""
     tails, t = recordings.tails()
     last = len(recordings.t) - 1
     first = np.minimum(np.searchsorted(recordings.t, recordings.touch[:, 1], side="right"), last)
     since = recordings.t[first] - recordings.touch[:, 1]
-    velocity = departure_velocity(world, tails, t, since, friction=friction, torsional_friction=torsional_friction)
-    told = np.isfinite(velocity).all(axis=1)
-    seen = recordings.take(np.flatnonzero(told))
-    return StrikeImpacts(config=world, pose=seen.pose, strikes=seen.strikes, velocity=velocity[told])
+    return departure_velocity(
+        world,
+        tails,
+        t,
+        since,
+        friction=world.table_friction,
+        torsional_friction=world.torsional_friction,
+    )
 
 
 def fit_strikers(
@@ -110,6 +133,9 @@ def fit_strikers(
     *,
     seed: int,
     tuning: TuneStrikesConfig | None = None,
+    identification: IdentifyConfig | None = None,
+    residual: ResidualConfig | None = None,
+    reference: ClashModel | None = None,
     threads: int = 1,
 ) -> FittedStrikers:
     """Fit every method to the same recordings; a function of its arguments alone.
@@ -120,43 +146,58 @@ def fit_strikers(
         recordings: of about ten strikes.
         seed: of the searches and of the network without pre-training.
         tuning: of MuJoCo's contact.
+        identification, residual: of the distilled network; None takes the defaults.
+        reference: the published network, pre-trained on this shape; without it there is no `clash`.
         threads: of MuJoCo's pool.
 
     Raises:
         BadInput: fewer than three strikes, or none that slides.
     """
     tails, t = recordings.tails()
-    friction = identify_ground_friction(world, tails, t)
-    torsion = identify_torsional_friction(world, tails, t, friction=friction.value)
-    table = {"table_friction": friction.value, "torsional_friction": torsion.value}
-    impacts = measured_impacts(world, recordings, friction=friction.value, torsional_friction=torsion.value)
+    support = identify_support_share(world, tails, t, friction=identify_ground_friction(world, tails, t).value)
+    standing = replace(world, support_share=support.value, table_friction=_ANY_FRICTION)
+    friction = identify_ground_friction(standing, tails, t)
+    torsion = identify_torsional_friction(standing, tails, t, friction=friction.value)
+    table = {
+        "table_friction": friction.value,
+        "torsional_friction": torsion.value if torsion.identifiable else 0.0,
+    }
+    standing = replace(standing, table_friction=table["table_friction"], torsional_friction=table["torsional_friction"])
+    velocity = recorded_velocity(standing, recordings)
+    told = np.flatnonzero(np.isfinite(velocity).all(axis=1))
+    impacts = StrikeImpacts(
+        config=standing,
+        pose=recordings.pose[told],
+        strikes=recordings.take(told).strikes,
+        velocity=velocity[told],
+    )
     touch = float((recordings.touch[:, 1] - recordings.touch[:, 0]).mean())
-    surrogate, identified = fit_surrogate(base, impacts)
+    surrogate, identified = fit_surrogate(base, impacts, identification=identification, residual=residual)
     tuned = tune_mujoco_strikes(impacts, tuning, known=table, seed=seed, threads=threads)
 
     def planar(model: Any, phi: np.ndarray) -> PlanarStriker:
-        return PlanarStriker(
-            config=world,
-            model=model,
-            phi=phi,
-            table_friction=friction.value,
-            torsional_friction=torsion.value,
-            contact_time=touch,
-        )
+        return PlanarStriker(config=standing, model=model, phi=phi, contact_time=touch)
 
     hybrid = planar(surrogate, identified.phi)
+    published: dict[str, StrikeSimulator] = {}
+    if reference is not None:
+        model = fit_reference(reference, impacts)
+        published["clash"] = ReferenceStriker(config=standing, model=model, contact_time=touch)
     return FittedStrikers(
         world=world,
+        standing=standing,
         strikers={
             "mujoco_default": MujocoStriker(config=world, threads=threads),
-            "mujoco_tuned": MujocoStriker(config=world, parameters=tuned, threads=threads),
+            "mujoco_tuned": MujocoStriker(config=standing, parameters=tuned, threads=threads),
             "real_only": planar(fit_scratch(impacts, seed=seed), np.zeros(0)),
             "closed_form": planar(RestitutionFriction(), fit_restitution(impacts)),
             "identified": planar(base, identified.phi),
             "hybrid": hybrid,
             "hybrid_mujoco": SlidingInMujoco(impact=hybrid, threads=threads),
+            **published,
         },
         friction=friction,
+        support=support,
         torsion=torsion,
         contact_time=touch,
         identified=identified,
@@ -174,25 +215,49 @@ def score_strikers(
     [rad] are those of the place of rest, with bootstrap intervals.
 
     Raises:
-        BadInput: recordings of a table that does not tell the velocity at separation.
+        BadInput, UnknownName: see `strike_errors`.
     """
-    if recordings.velocity is None:
-        raise BadInput("score_strikers: the recordings hold no true velocities; start the table with truth=True")
-    truth = StrikeImpacts(
-        config=fitted.world, pose=recordings.pose, strikes=recordings.strikes, velocity=recordings.velocity
-    )
     rows = {}
-    for name in names or [name for name in fitted.strikers if name != "hybrid_mujoco"]:
-        striker = fitted.strikers[name]
-        error = strike_error(_departure(striker, truth), truth)
-        position, angle = pose_error(striker(recordings.pose, recordings.strikes), recordings.final_pose)
+    for name, errors in strike_errors(fitted, recordings, names=names).items():
+        error = errors["velocity"]
         rows[name] = {
             **{f"acc_{e:g}": Rate(int((error < e).sum()), len(error)).as_dict() for e in THRESHOLDS},
             "median": float(np.median(error)),
-            "position": bootstrap_mean(position),
-            "orientation": bootstrap_mean(angle),
+            "position": bootstrap_mean(errors["position"]),
+            "orientation": bootstrap_mean(errors["orientation"]),
         }
     return rows
+
+
+def strike_errors(
+    fitted: FittedStrikers, recordings: Recordings, *, names: Sequence[str] | None = None
+) -> dict[str, dict[str, Float[np.ndarray, " strike"]]]:
+    """Errors of each method on recorded strikes: `velocity` (relative), `position` [m] and `orientation` [rad].
+
+    Args:
+        fitted: methods.
+        recordings: strikes that they were not fitted to.
+        names: of the methods; by default all that answer with a velocity of their own.
+
+    Raises:
+        BadInput: recordings of a table that does not tell the velocity at separation.
+        UnknownName: a method that was not fitted.
+    """
+    if recordings.velocity is None:
+        raise BadInput("strike_errors: the recordings hold no true velocities; start the table with truth=True")
+    truth = StrikeImpacts(
+        config=fitted.world, pose=recordings.pose, strikes=recordings.strikes, velocity=recordings.velocity
+    )
+    found = {}
+    for name in names or [name for name in fitted.strikers if name != "hybrid_mujoco"]:
+        striker = _striker(fitted, name)
+        position, angle = pose_error(striker(recordings.pose, recordings.strikes), recordings.final_pose)
+        found[name] = {
+            "velocity": strike_error(_departure(striker, truth), truth),
+            "position": position,
+            "orientation": angle,
+        }
+    return found
 
 
 def execute_plans(
@@ -223,7 +288,7 @@ def execute_plans(
     goal = np.tile(np.asarray(targets, dtype=np.float64), (repeats, 1))
     start, rows = np.zeros_like(goal), {}
     for name in names or list(fitted.strikers):
-        found = plan_strikes(fitted.world, fitted.strikers[name], start, goal, plan=plan, seed=seed)
+        found = plan_strikes(fitted.world, _striker(fitted, name), start, goal, plan=plan, seed=seed)
         position, angle = pose_error(real(start, found.strikes), goal)
         rows[name] = {
             "position": bootstrap_mean(position),
@@ -234,6 +299,12 @@ def execute_plans(
             "evaluations": found.evaluations,
         }
     return rows
+
+
+def _striker(fitted: FittedStrikers, name: str) -> StrikeSimulator:
+    if name not in fitted.strikers:
+        raise UnknownName("method", name, fitted.strikers)
+    return fitted.strikers[name]
 
 
 def _departure(striker: Any, impacts: StrikeImpacts) -> Float[np.ndarray, "strike 3"]:

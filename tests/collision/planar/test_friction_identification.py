@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from dexprior.collision.planar import identify_ground_friction, identify_torsional_friction
+from dexprior.collision.planar import (
+    identify_ground_friction,
+    identify_support_share,
+    identify_torsional_friction,
+)
 from dexprior.errors import BadInput
 from dexprior.worlds.pushing import PushingConfig, sliding_tails
 
@@ -50,6 +56,23 @@ def test_a_lost_track_ends_a_tail(config):
     pose[2, 14:] = np.nan
     pose[4, :] = np.nan
     assert identify_ground_friction(config, pose, t).value == pytest.approx(0.3, rel=0.01)
+
+
+@pytest.mark.parametrize("share", [0.7, 1.0, 1.2])
+def test_where_the_body_stands_is_recovered_from_tails(config, share):
+    pose, t = tails(replace(config, support_share=share), launches(10), table_friction=0.3, torsional_friction=0.0)
+    noise = np.random.default_rng(3).normal(size=pose.shape) * [2e-4, 2e-4, 4e-3]
+    assert identify_support_share(config, pose, t, friction=0.3).value == pytest.approx(share, rel=0.03)
+    found = identify_support_share(config, pose + noise, t, friction=0.3)
+    assert found.value == pytest.approx(share, abs=4 * found.standard_error + 0.03)
+    assert found.identifiable
+
+
+def test_a_body_does_not_stand_where_it_would_tip():
+    tall = PushingConfig(shape="triangle", height=0.15, table_friction=0.1)
+    pose, t = tails(replace(tall, support_share=1.0), launches(10), table_friction=0.37)
+    found = identify_support_share(tall, pose, t, friction=0.37)
+    assert replace(tall, support_share=found.value).tipping_friction > 0.37
 
 
 def test_torsional_friction_is_recovered_from_spinning(config):

@@ -18,7 +18,7 @@ from dexprior.collision import (
 )
 from dexprior.collision.planar.strikes import TuneStrikesConfig
 from dexprior.envs.reality.pushing import SETTINGS, BulletTable
-from dexprior.errors import BadInput
+from dexprior.errors import BadInput, UnknownName
 from dexprior.policy.planning import PlanConfig
 from dexprior.policy.pushing import execute_plans, fit_strikers, score_strikers
 from dexprior.worlds.pushing import PushingConfig, Strikes
@@ -80,3 +80,8 @@ def test_scores_need_the_truth(table, fitted):
     recordings = replace(table.record(*_strikes(3, 3)), velocity=None)
     with pytest.raises(BadInput, match="truth=True"):
         score_strikers(fitted, recordings)
+
+
+def test_a_method_that_was_not_fitted_is_named(table, fitted):
+    with pytest.raises(UnknownName, match="unknown method 'clash'"):
+        score_strikers(fitted, table.record(*_strikes(3, 3)), names=["clash"])
