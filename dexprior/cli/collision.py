@@ -6,6 +6,7 @@ dexprior collision distill         the network from them, into out/base.safetens
 dexprior collision identify        contact parameters of the impacts in data=FILE, through model=base.safetensors
 dexprior collision finetune        the same, and what the parameters cannot say: out/collision.safetensors
 dexprior collision evaluate        set=ellipse|cube train=FILE test=FILE n_real=10 draws=20 out=RESULT.json
+dexprior collision evaluate        set=strikes n_real=10 draws=5 out=RESULT.json: on tables of an independent engine
 dexprior collision plan            one strike that brings an object to target=[x,y,yaw], with model=FILE
 
 Measured ellipse impacts are looked for under $DEXPRIOR_DATA. An interrupted command goes on where it was stopped.
@@ -26,11 +27,13 @@ from dexprior.collision.tosses import CubeEvaluationConfig
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
 from dexprior.policy.planning import PlanConfig
+from dexprior.policy.pushing import StrikeStudyConfig, evaluate_strikes
 from dexprior.worlds.pushing import PushingConfig
 
 if TYPE_CHECKING:
     from dexprior.data.impacts import PlanarImpacts
 
+_SHOWN = ("acc_0.1", "acc_0.2", "median", "position", "orientation")
 WORDS = ("generate", "distill", "identify", "finetune", "evaluate", "plan")
 
 
@@ -64,8 +67,8 @@ class Config:
     """Of simulation and training."""
     model: str | None = None
     """A base or collision model on disk; by default out/base.safetensors, then runs/collision."""
-    set: Literal["ellipse", "cube"] = "ellipse"
-    """Measured set that evaluate compares on."""
+    set: Literal["ellipse", "cube", "strikes"] = "ellipse"
+    """Measured set that evaluate compares on; strikes are played by the table of another engine."""
     train: str | None = None
     """Measured file that evaluate draws from."""
     test: str | None = None
@@ -78,6 +81,8 @@ class Config:
     """The stage; its n_real and draws are those above."""
     tosses: CubeEvaluationConfig = CubeEvaluationConfig()
     """For evaluate with set=cube: what is fitted on each draw, and how much is played."""
+    strikes: StrikeStudyConfig = StrikeStudyConfig()
+    """For evaluate with set=strikes: objects, tables and methods."""
     scene: str | None = None
     """For generate: a preset pair of geometries, e.g. striker_square; by default what distill needs."""
     shapes: PairConfig = PairConfig()
@@ -180,31 +185,58 @@ def _finetune(config: Config) -> int:
 
 
 def _evaluate(config: Config) -> int:
-    if config.train is None or config.test is None:
-        raise BadInput("collision evaluate: give train=FILE and test=FILE (they may be the same file)")
     out = Path(config.out)
+    if config.set != "strikes":
+        _files(config)
+    elif not (config.train is None and config.test is None):
+        raise BadInput("collision evaluate set=strikes: the table is struck anew; it reads no train or test file")
     if out.suffix != ".json":
         raise BadInput(f"collision evaluate: out={config.out} must name a .json file")
-    parts = out.with_suffix(".parts")
-    if config.set == "ellipse":
-        from dexprior.collision.stage import compare
-
-        result = compare(_settings(config), parts, seed=config.seed, train=Path(config.train), test=Path(config.test))
-        write_json(out, result)
-        print(json.dumps({name: _short(numbers) for name, numbers in result["methods"].items()}, indent=2))
-    else:
-        result = _evaluate_cube(config, parts, config.train, config.test)
-        write_json(out, result)
-        print(json.dumps(result["figures"], indent=2))
+    steps = {"ellipse": _evaluate_ellipse, "cube": _evaluate_cube, "strikes": _evaluate_strikes}
+    result, shown = steps[config.set](config, out.with_suffix(".parts"))
+    write_json(out, result)
+    print(json.dumps(shown, indent=2))
     return 0
 
 
-def _evaluate_cube(config: Config, parts: Path, train_path: str, test_path: str) -> dict[str, Any]:
+def _files(config: Config) -> tuple[str, str]:
+    if config.train is None or config.test is None:
+        raise BadInput("collision evaluate: give train=FILE and test=FILE (they may be the same file)")
+    return config.train, config.test
+
+
+def _evaluate_ellipse(config: Config, parts: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    from dexprior.collision.stage import compare
+
+    train, test = map(Path, _files(config))
+    result = compare(_settings(config), parts, seed=config.seed, train=train, test=test)
+    return result, {name: _short(numbers) for name, numbers in result["methods"].items()}
+
+
+def _evaluate_strikes(config: Config, parts: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    result = evaluate_strikes(
+        config.strikes,
+        _base(config),
+        parts,
+        seed=config.seed,
+        n_real=config.n_real,
+        draws=config.draws,
+        collision=config.collision,
+    )
+    shown = {
+        shape: {name: _short(numbers) for name, numbers in found["methods"].items()}
+        for shape, found in result["shapes"].items()
+    }
+    return result, shown
+
+
+def _evaluate_cube(config: Config, parts: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     from tqdm import tqdm
 
     from dexprior.collision.tosses import evaluate_cube
     from dexprior.data.tosses import load_cube_tosses
 
+    train_path, test_path = _files(config)
     train = load_cube_tosses(train_path)
     test = train if file_hash(train_path) == file_hash(test_path) else load_cube_tosses(test_path)
     with tqdm(total=config.draws, desc="draws") as bar:
@@ -212,7 +244,7 @@ def _evaluate_cube(config: Config, parts: Path, train_path: str, test_path: str)
         def advance(done: int, _: int) -> None:
             bar.update(done - bar.n)
 
-        return evaluate_cube(
+        result = evaluate_cube(
             train,
             test,
             config.tosses,
@@ -222,6 +254,7 @@ def _evaluate_cube(config: Config, parts: Path, train_path: str, test_path: str)
             folder=parts,
             progress=advance,
         )
+    return result, result["figures"]
 
 
 def _plan(config: Config) -> int:
@@ -259,7 +292,7 @@ def _plan(config: Config) -> int:
 
 
 def _short(numbers: dict[str, object]) -> dict[str, object]:
-    return {name: numbers[name] for name in ("acc_0.1", "acc_0.2", "median") if name in numbers}
+    return {name: numbers[name] for name in _SHOWN if name in numbers}
 
 
 def _base(config: Config) -> Path:

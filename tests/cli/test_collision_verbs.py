@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 
+from dexprior import extras
 from dexprior.cli.main import main
 from dexprior.data.impacts import save_impacts
 from dexprior.data.simulated_impacts import generate_impacts
@@ -86,6 +87,29 @@ def test_evaluate_writes_every_method_and_goes_on_where_it_was_stopped(made, cap
     assert (made / "result.json").read_text() == first
 
 
+@pytest.mark.skipif(not extras.available("pybullet"), reason="needs the extra `reality` (pybullet)")
+def test_evaluate_plays_strikes_on_the_tables_of_another_engine(made, capsys):
+    words = [
+        "set=strikes",
+        f"model={made}/base/base.safetensors",
+        f"out={made}/strikes.json",
+        "n_real=5",
+        "strikes.shapes=[semi_cylinder]",
+        "strikes.settings=[1]",
+        "strikes.methods=[real_only,hybrid]",
+        "strikes.test=5",
+        "strikes.resamples=20",
+        "strikes.tuning.evaluations=8",
+        "strikes.tuning.population=4",
+        "strikes.tuning.time_constant=[0.004,0.006]",
+    ]
+    assert main(["collision", "evaluate", *words, *SMALL]) == 0
+    shown = json.loads(capsys.readouterr().out)["semi_cylinder"]
+    kept = json.loads((made / "strikes.json").read_text())["shapes"]["semi_cylinder"]
+    assert set(shown) == {"real_only", "hybrid"}
+    assert shown["hybrid"]["position"] == kept["methods"]["hybrid"]["position"]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -96,6 +120,12 @@ def test_evaluate_writes_every_method_and_goes_on_where_it_was_stopped(made, cap
         (["plan", "model=absent.safetensors"], "no collision model found"),
         (["guess"], "choices: generate, distill"),
         (["evaluate", "set=sphere"], "set"),
+        (["evaluate", "set=strikes", "train=a.npz", "out=x.json"], "reads no train or test file"),
+        (["evaluate", "set=strikes", "out=x.json"], "no base model found"),
+        (["evaluate", "set=strikes", "strikes.shapes=[hexagon]"], "'hexagon'"),
+        (["evaluate", "set=strikes", "strikes.methods=[hybrid,guess]"], "'guess'"),
+        (["evaluate", "set=strikes", "strikes.settings=[9]"], "settings 0 to 5"),
+        (["evaluate", "set=strikes", "n_real=2"], "n_real = 2"),
     ],
 )
 def test_mistakes_are_one_clear_line(capsys, tmp_path, monkeypatch, words, message):
