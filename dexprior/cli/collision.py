@@ -7,7 +7,8 @@ dexprior collision identify        contact parameters of the impacts in data=FIL
 dexprior collision finetune        the same, and what the parameters cannot say: out/collision.safetensors
 dexprior collision evaluate        set=ellipse|cube train=FILE test=FILE n_real=10 draws=20 out=RESULT.json
 dexprior collision evaluate        set=strikes n_real=10 draws=5 out=RESULT.json: on tables of an independent engine
-dexprior collision plan            one strike that brings an object to target=[x,y,yaw], with model=FILE
+dexprior collision plan            one strike that brings an object to plan.target=[x,y,yaw], with model=FILE
+dexprior collision plan            set=strikes strikes.settings=[1,4] out=RESULT.json: planned with every fitted method
 
 Measured ellipse impacts are looked for under $DEXPRIOR_DATA. An interrupted command goes on where it was stopped.
 """
@@ -27,7 +28,7 @@ from dexprior.collision.tosses import CubeEvaluationConfig
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
 from dexprior.policy.planning import PlanConfig
-from dexprior.policy.pushing import StrikeStudyConfig, evaluate_strikes
+from dexprior.policy.pushing import StrikeStudyConfig, evaluate_plans, evaluate_strikes
 from dexprior.worlds.pushing import PushingConfig
 
 if TYPE_CHECKING:
@@ -53,6 +54,10 @@ class PlanSettings:
     """Object, table and rod."""
     search: PlanConfig = PlanConfig()
     """How it is searched."""
+    targets: Annotated[int, Ge(1)] = 5
+    """With set=strikes: places to bring the object to, per draw; each was reached by a random strike."""
+    repeats: Annotated[int, Ge(1)] = 5
+    """With set=strikes: searches per target and method."""
 
 
 @config
@@ -68,7 +73,7 @@ class Config:
     model: str | None = None
     """A base or collision model on disk; by default out/base.safetensors, then runs/collision."""
     set: Literal["ellipse", "cube", "strikes"] = "ellipse"
-    """Measured set that evaluate compares on; strikes are played by the table of another engine."""
+    """Measured set that evaluate compares on; strikes, by evaluate and plan, on the tables of another engine."""
     train: str | None = None
     """Measured file that evaluate draws from."""
     test: str | None = None
@@ -82,7 +87,7 @@ class Config:
     tosses: CubeEvaluationConfig = CubeEvaluationConfig()
     """For evaluate with set=cube: what is fitted on each draw, and how much is played."""
     strikes: StrikeStudyConfig = StrikeStudyConfig()
-    """For evaluate with set=strikes: objects, tables and methods."""
+    """For set=strikes: objects, tables and methods."""
     scene: str | None = None
     """For generate: a preset pair of geometries, e.g. striker_square; by default what distill needs."""
     shapes: PairConfig = PairConfig()
@@ -185,18 +190,22 @@ def _finetune(config: Config) -> int:
 
 
 def _evaluate(config: Config) -> int:
-    out = Path(config.out)
     if config.set != "strikes":
         _files(config)
-    elif not (config.train is None and config.test is None):
-        raise BadInput("collision evaluate set=strikes: the table is struck anew; it reads no train or test file")
-    if out.suffix != ".json":
-        raise BadInput(f"collision evaluate: out={config.out} must name a .json file")
+    out = _json(config, "evaluate")
     steps = {"ellipse": _evaluate_ellipse, "cube": _evaluate_cube, "strikes": _evaluate_strikes}
     result, shown = steps[config.set](config, out.with_suffix(".parts"))
     write_json(out, result)
     print(json.dumps(shown, indent=2))
     return 0
+
+
+def _json(config: Config, word: str) -> Path:
+    if config.set == "strikes" and not (config.train is None and config.test is None):
+        raise BadInput(f"collision {word} set=strikes: the table is struck anew; it reads no train or test file")
+    if Path(config.out).suffix != ".json":
+        raise BadInput(f"collision {word}: out={config.out} must name a .json file")
+    return Path(config.out)
 
 
 def _files(config: Config) -> tuple[str, str]:
@@ -258,6 +267,8 @@ def _evaluate_cube(config: Config, parts: Path) -> tuple[dict[str, Any], dict[st
 
 
 def _plan(config: Config) -> int:
+    if config.set == "strikes":
+        return _plan_on_tables(config)
     import numpy as np
 
     from dexprior.collision.planar import PlanarStriker
@@ -288,6 +299,25 @@ def _plan(config: Config) -> int:
         result["final_pose_in_mujoco"] = mujoco(start, plans.strikes)[0].tolist()
     write_json(Path(config.out) / "plan.json", result)
     show(result)
+    return 0
+
+
+def _plan_on_tables(config: Config) -> int:
+    out, ask = _json(config, "plan"), config.plan
+    result = evaluate_plans(
+        config.strikes,
+        _base(config),
+        out.with_suffix(".parts"),
+        seed=config.seed,
+        n_real=config.n_real,
+        draws=config.draws,
+        targets=ask.targets,
+        repeats=ask.repeats,
+        plan=ask.search,
+        collision=config.collision,
+    )
+    write_json(out, result)
+    show(result["shapes"])
     return 0
 
 

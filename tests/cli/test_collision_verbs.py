@@ -108,6 +108,12 @@ def test_evaluate_plays_strikes_on_the_tables_of_another_engine(made, capsys):
     kept = json.loads((made / "strikes.json").read_text())["shapes"]["semi_cylinder"]
     assert set(shown) == {"real_only", "hybrid"}
     assert shown["hybrid"]["position"] == kept["methods"]["hybrid"]["position"]
+    words[2] = f"out={made}/plans.json"
+    budget = ["plan.targets=1", "plan.repeats=2", "plan.search.evaluations=20", "plan.search.population=10"]
+    assert main(["collision", "plan", *words, *budget, *SMALL]) == 0
+    planned = json.loads(capsys.readouterr().out)["semi_cylinder"]["1"]["methods"]
+    assert planned["hybrid"]["n"] == 1
+    assert planned["hybrid"]["position"] < 0.1
 
 
 @pytest.mark.parametrize(
@@ -121,6 +127,7 @@ def test_evaluate_plays_strikes_on_the_tables_of_another_engine(made, capsys):
         (["guess"], "choices: generate, distill"),
         (["evaluate", "set=sphere"], "set"),
         (["evaluate", "set=strikes", "train=a.npz", "out=x.json"], "reads no train or test file"),
+        (["plan", "set=strikes", "out=runs/x"], "collision plan: out=runs/x must name a .json file"),
         (["evaluate", "set=strikes", "out=x.json"], "no base model found"),
         (["evaluate", "set=strikes", "strikes.shapes=[hexagon]"], "'hexagon'"),
         (["evaluate", "set=strikes", "strikes.methods=[hybrid,guess]"], "'guess'"),

@@ -11,6 +11,7 @@ from dexprior.policy.pushing.fitting import (
     score_strikers,
     strike_errors,
 )
+from dexprior.policy.pushing.plan_study import evaluate_plans
 from dexprior.policy.pushing.routes import Route, next_segment
 from dexprior.policy.pushing.strike_study import StrikeStudyConfig, evaluate_strikes
 from dexprior.policy.pushing.study import RouteStudyConfig, study_routes
@@ -33,6 +34,7 @@ __all__ = [
     "score_strikers",
     "strike_errors",
     "StrikeStudyConfig",
+    "evaluate_plans",
     "evaluate_strikes",
     # routes
     "Route",

@@ -34,7 +34,7 @@ from dexprior.policy.pushing.fitting import FittedStrikers, fit_strikers, record
 from dexprior.stats import bootstrap_nested
 from dexprior.worlds.pushing import PushingConfig, Strikes
 
-__all__ = ["Bench", "StrikeStudyConfig", "evaluate_strikes", "open_benches"]
+__all__ = ["Bench", "StrikeStudyConfig", "check_counts", "describe", "evaluate_strikes", "open_benches", "open_record"]
 
 OURS = "hybrid"
 _COLUMNS = ("velocity", "position", "orientation")
@@ -108,15 +108,15 @@ class Bench:
         """Random numbers of one draw."""
         return np.random.default_rng([seed, _SHAPES.index(self.world.shape), self.setting, draw])
 
-    def record(self, n: int, rng: np.random.Generator) -> Recordings:
-        """Random strikes on objects at the origin, turned at random, with velocities to score by."""
+    def record(self, n: int, rng: np.random.Generator, *, turned: bool = True) -> Recordings:
+        """Random strikes on objects at the origin, turned at random or not, with velocities to score by."""
         low, high = self.world.alpha_range
         strikes = Strikes(
             alpha=rng.uniform(low, high, n),
             speed=rng.uniform(*self.study.speed, n),
             beta=rng.uniform(-1.0, 1.0, n) * self.world.max_beta,
         )
-        pose = np.column_stack([np.zeros((n, 2)), rng.uniform(-np.pi, np.pi, n)])
+        pose = np.column_stack([np.zeros((n, 2)), turned * rng.uniform(-np.pi, np.pi, n)])
         return self.table.record(pose, strikes, seed=int(rng.integers(2**31)))
 
     def fit(self, recordings: Recordings, rng: np.random.Generator) -> FittedStrikers:
@@ -203,7 +203,7 @@ def evaluate_strikes(
         MissingExtra: the table's engine is not installed.
     """
     collision = collision or CollisionConfig()
-    _check(n_real, draws)
+    check_counts(n_real, draws)
     if "hybrid_mujoco" in study.methods:
         raise BadInput("strikes.methods: hybrid_mujoco strikes as hybrid does and only slides otherwise; plan with it")
     record = open_record(study, base, folder, stage="strikes", collision=collision, n_real=n_real, seed=seed)
@@ -255,7 +255,12 @@ def open_record(
     return RunFolder(Path(folder), stage=stage, config=to_plain(identity), seed=seed, parents=(file_hash(base),)).open()
 
 
-def _check(n_real: int, draws: int) -> None:
+def check_counts(n_real: int, draws: int) -> None:
+    """Refuse what cannot be fitted or drawn.
+
+    Raises:
+        BadInput: fewer than three strikes, or no draw.
+    """
     if n_real < 3:
         raise BadInput(f"strikes: n_real = {n_real}, but at least 3 strikes are needed to fit to; ten are usual")
     if draws < 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from dexprior import extras
 from dexprior.collision import ContactRanges, DistillConfig, GeneratorConfig, SurrogateConfig, distill, generate_pairs
 from dexprior.collision.planar.strikes import TuneStrikesConfig
 from dexprior.errors import ArtifactError, BadInput, ConfigError
-from dexprior.policy.pushing import StrikeStudyConfig, evaluate_strikes
+from dexprior.policy.planning import PlanConfig
+from dexprior.policy.pushing import StrikeStudyConfig, evaluate_plans, evaluate_strikes
 
 needs_bullet = pytest.mark.skipif(not extras.available("pybullet"), reason="needs the extra `reality` (pybullet)")
 
@@ -71,6 +73,35 @@ def test_figures_are_those_of_the_kept_cells_and_a_second_run_takes_them_up(base
         _run(base, tmp_path, n_real=7)
 
 
+@needs_bullet
+def test_plans_are_compared_target_by_target_and_kept(base, tmp_path):
+    study = replace(STUDY, methods=("mujoco_tuned", "closed_form"))
+    options = {
+        "seed": 5,
+        "n_real": 6,
+        "targets": 2,
+        "repeats": 2,
+        "plan": PlanConfig(evaluations=24, population=12),
+        "progress": False,
+    }
+    result = evaluate_plans(study, base, tmp_path, **options)
+    found = result["shapes"]["square"]["1"]
+    cell = json.loads((tmp_path / "square" / "setting_1" / "draw_000.json").read_text())
+    errors = {name: np.array(row["position"]) for name, row in cell["methods"].items()}
+    assert errors["closed_form"].shape == (2, 2)
+    for name, row in found["methods"].items():
+        assert row["position"] == pytest.approx(errors[name].mean())
+        assert row["intervals"]["position"][0] <= row["position"] <= row["intervals"]["position"][1]
+        assert row["position"] < 0.1
+    difference = found["to_mujoco_tuned"]["closed_form"]["position"]
+    assert difference["difference"] == pytest.approx((errors["closed_form"] - errors["mujoco_tuned"]).mean())
+    per_target = (errors["closed_form"] - errors["mujoco_tuned"]).mean(axis=0)
+    np.testing.assert_allclose(difference["interval"], np.sort(per_target), atol=1e-12)  # the ends of two targets
+    assert evaluate_plans(study, base, tmp_path, **options) == result
+    with pytest.raises(ArtifactError, match="configuration"):
+        evaluate_plans(study, base, tmp_path, **options | {"targets": 3})
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
@@ -90,5 +121,7 @@ def test_too_few_strikes_and_methods_without_a_velocity_are_refused(base, tmp_pa
         _run(base, tmp_path, n_real=2)
     with pytest.raises(BadInput, match="draws = 0"):
         _run(base, tmp_path, draws=0)
+    with pytest.raises(BadInput, match="targets = 0"):
+        evaluate_plans(STUDY, base, tmp_path, seed=0, targets=0)
     with pytest.raises(BadInput, match="hybrid_mujoco"):
         _run(base, tmp_path, StrikeStudyConfig(methods=("hybrid", "hybrid_mujoco")))
