@@ -3,6 +3,7 @@
 dexprior collision                 the whole stage on one draw of measured impacts (or generated ones, and says so)
 dexprior collision generate        simulated impacts; with scene=NAME of that pair of geometries
 dexprior collision distill         the network from them, into out/base.safetensors
+dexprior collision distill         pairs=[FOLDER,FOLDER] test=FOLDER: one network for many shapes, scored on another
 dexprior collision identify        contact parameters of the impacts in data=FILE, through model=base.safetensors
 dexprior collision finetune        the same, and what the parameters cannot say: out/collision.safetensors
 dexprior collision evaluate        set=ellipse|cube train=FILE test=FILE n_real=10 draws=20 out=RESULT.json
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from dexprior.artifacts import file_hash, write_json
 from dexprior.cli.show import first_existing, show
-from dexprior.collision.shapes import PairConfig, ShapeRanges
+from dexprior.collision.shapes import PairConfig, ShapeNetworkConfig, ShapeRanges, ShapeTrainingConfig
 from dexprior.collision.stage import CollisionConfig
 from dexprior.collision.tosses import CubeEvaluationConfig
 from dexprior.config import Ge, config
@@ -77,7 +78,8 @@ class Config:
     train: str | None = None
     """Measured file that evaluate draws from."""
     test: str | None = None
-    """Measured file that evaluate scores on; may be the same as train, which is then split."""
+    """Measured file that evaluate scores on; may be the same as train, which is then split. For distill with pairs: the
+    folder of a shape to score on."""
     n_real: Annotated[int, Ge(3)] = 10
     """Measured impacts (or tosses) to adapt to."""
     draws: Annotated[int, Ge(1)] = 1
@@ -94,6 +96,12 @@ class Config:
     """For generate with a scene: what is sampled."""
     ranges: ShapeRanges = ShapeRanges()
     """For generate with a scene: its contact parameters."""
+    pairs: tuple[str, ...] = ()
+    """For distill: folders that generate with a scene made, one shape each; out/shapes.safetensors answers for all."""
+    network: ShapeNetworkConfig = ShapeNetworkConfig()
+    """For distill with pairs; its ranges are those of the folders."""
+    training: ShapeTrainingConfig = ShapeTrainingConfig()
+    """For distill with pairs."""
     plan: PlanSettings = PlanSettings()
     """One strike."""
 
@@ -153,6 +161,15 @@ def _generate(config: Config) -> int:
 
 
 def _distill(config: Config) -> int:
+    if config.pairs:
+        from dexprior.collision.shapes import distill_shapes
+
+        show(
+            distill_shapes(
+                config.pairs, config.out, config.network, config.training, seed=config.seed, test=config.test
+            )
+        )
+        return 0
     from dexprior.collision.stage import open_base, train_base
 
     record = open_base(_settings(config), Path(config.out), seed=config.seed)

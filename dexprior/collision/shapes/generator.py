@@ -25,7 +25,7 @@ from dexprior.config import Ge, Gt, Le, config, validate
 from dexprior.errors import ArtifactError, BadInput, ConfigError
 from dexprior.geometry.rotations import matrix_from_quat, quat_conjugate, quat_multiply
 
-__all__ = ["PairConfig", "ShapeRanges", "generate", "load_pairs"]
+__all__ = ["PairConfig", "ShapeRanges", "generate", "load_pairs", "load_ranges"]
 
 _BLOCK = 2048  # candidates that are drawn from one generator
 _AIMS = 4096  # surface points that rays are aimed at
@@ -170,10 +170,7 @@ def load_pairs(folder: str | Path) -> ShapePairs:
     Raises:
         ArtifactError: no such folder, no shard yet, or a damaged one.
     """
-    folder = Path(folder)
-    if not (folder / "run.json").is_file():
-        raise ArtifactError(f"{folder}: no collision pairs there; `generate` makes them")
-    run = json.loads((folder / "run.json").read_text())
+    folder, run = Path(folder), _run_of(Path(folder))
     plain = run["config"]
     scene = validate(CollisionScene, plain["scene"], where=f"{folder}:scene")
     pair_config = validate(PairConfig, plain["config"], where=f"{folder}:config")
@@ -182,6 +179,22 @@ def load_pairs(folder: str | Path) -> ShapePairs:
     parts, counts = store.read_all()
     joined = {name: np.concatenate([part[name] for part in parts])[: pair_config.pairs] for name in parts[0]}
     return _with_scene(joined, scene, pair_config, run["seed"], counts)
+
+
+def load_ranges(folder: str | Path) -> ShapeRanges:
+    """Ranges that the contact parameters of a folder's pairs were sampled in.
+
+    Raises:
+        ArtifactError: no such folder.
+    """
+    return validate(ShapeRanges, _run_of(Path(folder))["config"]["ranges"], where=f"{folder}:ranges")
+
+
+def _run_of(folder: Path) -> dict[str, Any]:
+    if not (folder / "run.json").is_file():
+        raise ArtifactError(f"{folder}: no collision pairs there; `generate` makes them")
+    run: dict[str, Any] = json.loads((folder / "run.json").read_text())
+    return run
 
 
 # --- sampling -----------------------------------------------------------------------------------------------
