@@ -24,6 +24,7 @@ from dexprior.collision.planar import PlanarStriker
 from dexprior.data.simulated_impacts import generate_impacts, simulate_impacts
 from dexprior.extras import available
 from dexprior.policy.planning import MujocoStriker, PlanConfig, plan_strikes
+from dexprior.policy.pushing import SlidingInMujoco
 from dexprior.worlds.pushing import PushingConfig
 
 BATCH = 4096
@@ -128,14 +129,15 @@ def _plans(shape: str, model: Surrogate, phi: np.ndarray) -> None:
     target = np.column_stack([rng.uniform(0.05, 0.15, 5), rng.uniform(-0.05, 0.05, 5), rng.uniform(-0.5, 0.5, 5)])
     plan = PlanConfig()
     seconds = {}
-    for name, simulator in (
-        ("MuJoCo", MujocoStriker(config=world)),
-        ("planar", PlanarStriker(config=world, model=model, phi=phi, table_friction=world.table_friction)),
-    ):
+    planar = PlanarStriker(config=world, model=model, phi=phi, table_friction=world.table_friction)
+    simulators = {"MuJoCo": MujocoStriker(config=world), "sliding": SlidingInMujoco(impact=planar), "planar": planar}
+    for name, simulator in simulators.items():
         begin = time.perf_counter()
         plan_strikes(world, simulator, start, target, plan=plan, seed=0)
         seconds[name] = (time.perf_counter() - begin) / len(start)
-    _print(f"a plan for the {shape}", seconds["planar"], "s", "MuJoCo, batched", seconds["MuJoCo"])
+    peer = ("s", "MuJoCo, batched", seconds["MuJoCo"])
+    _print(f"a plan for the {shape}", seconds["planar"], *peer)
+    _print(f"a plan for the {shape}, on MuJoCo's sliding", seconds["sliding"], *peer)
 
 
 def _time(call: Callable[[], object], count: int, repeats: int) -> float:
