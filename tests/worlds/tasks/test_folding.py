@@ -225,11 +225,11 @@ def test_a_shirt_is_folded_by_its_sleeves():
 
 
 def test_one_robot_carries_the_hem_over():
-    """Not always onto its place: the free corners trail, and the expert solves three of four."""
-    worlds = _worlds(make_task("folding", engine="particles", robots=1), 1)
-    _, truth = run_expert(worlds, EXPERTS["folding"])
+    """Low and fast, so that the free corners do not fold under."""
+    worlds = _worlds(make_task("folding", engine="particles", robots=1), 4)
+    solved, truth = run_expert(worlds, EXPERTS["folding"])
     assert worlds.action_size == 7
-    assert truth["coverage"][0] > 0.35
+    assert solved.all()
     assert np.linalg.norm(truth["grip"] - truth["goal"], axis=-1).max() < 0.05
 
 

@@ -15,10 +15,12 @@ __all__ = ["folding"]
 def folding(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) -> np.ndarray:
     """Turn the tools towards the hem, pinch it, carry it over the fold line in half a circle, let go and draw back.
 
-    The tools turn with the fabric: they point inwards at first and come out on the other side.
+    The tools turn with the fabric: they point inwards at first and come out on the other side. One gripper alone swings
+    low and fast: carried high, the hem's free corners hang down and are folded under.
     """
     n = len(memory)
-    swing = float(np.clip((t - 1.9) / 2.0, 0.0, 1.0))
+    duration, slack = (1.0, 0.7) if len(rigs) == 1 else (2.0, 0.9)
+    swing = float(np.clip((t - 1.9) / duration, 0.0, 1.0))
     swing = np.pi * swing * swing * (3.0 - 2.0 * swing)
     outwards = quat_rotate(quat_from_yaw(truth["yaw"]), np.broadcast_to([1.0, 0.0, 0.0], (n, 3)))
     along = np.cross([0.0, 0.0, 1.0], outwards)
@@ -32,7 +34,7 @@ def folding(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarr
         else:
             # the pad under the hem comes to lie between the layers; when it opens, it must not press on the lower one
             landed = _PAD * (swing / np.pi) + 0.004 * np.clip((t - 4.0) / 0.2, 0.0, 1.0)
-            height = 0.9 * reach * np.sin(swing) + landed  # some slack: the cloth bends in a curve, not in an edge
+            height = slack * reach * np.sin(swing) + landed  # the cloth bends in a curve, not in an edge
             wanted = hinge + reach * np.cos(swing) * outwards + height * [0.0, 0.0, 1.0]
         if t > 4.4:  # fast, so that friction has little time to take the hem along
             wanted = wanted - 0.15 * outwards
