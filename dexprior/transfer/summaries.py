@@ -18,7 +18,7 @@ from dexprior.transfer.conditioning import Observations
 from dexprior.transfer.divergence import Signals
 from dexprior.transfer.replay import Probe, replay
 
-__all__ = ["moving", "observations_of", "predict", "summaries"]
+__all__ = ["moving", "observations_of", "predict", "summaries", "whitened"]
 
 _STEP = 4  # samples between two summaries
 
@@ -107,3 +107,22 @@ def observations_of(real: Signals, window: float) -> Observations:
     )  # fmt: skip
     seen, columns = summaries(each, window)
     return Observations(values=seen, groups=columns)
+
+
+def whitened(
+    seen: Observations, others: Float[np.ndarray, "draw summary"]
+) -> tuple[Observations, Float[np.ndarray, "summary summary"]]:
+    """Observations in coordinates in which what is not fitted is white noise, and the matrix W that leads there.
+
+    The mean of R repeats scatters by C = diag(std^2) / R + Cov(others), as what is not fitted is the same in all of
+    them. With W = C^(-1/2), fit W s(phi) to what is returned.
+
+    Args:
+        seen: with noise that is declared or estimated.
+        others: predictions, over draws of the parameters that are not fitted.
+    """
+    assert seen.std is not None
+    covariance = np.diag(seen.std**2 / seen.repeats) + np.cov(others, rowvar=False)
+    size, axes = np.linalg.eigh(covariance)
+    W = (axes / np.sqrt(size)) @ axes.T
+    return Observations(values=seen.values @ W.T, noise=np.full(seen.size, np.sqrt(seen.repeats))), W

@@ -13,11 +13,11 @@ from dexprior.cli.ledger import Config, run
 from dexprior.data.traces import write_trace
 from dexprior.errors import ArtifactError, BadInput, UnknownName
 from dexprior.families import ParameterFamily
-from dexprior.transfer.conditioning import ConditioningConfig, SamplerConfig
+from dexprior.transfer.conditioning import ConditioningConfig, Observations, SamplerConfig
 from dexprior.transfer.diagnosis import completed, identified
 from dexprior.transfer.replay import replay, wiping
 from dexprior.transfer.rounds import AnswerConfig, answer_round, read_round
-from dexprior.transfer.summaries import moving, observations_of, predict
+from dexprior.transfer.summaries import moving, observations_of, predict, whitened
 from dexprior.transfer.updating import UpdateConfig
 from dexprior.types import Channel, Trace
 from dexprior.worlds.tasks import make_task
@@ -151,3 +151,20 @@ def test_the_robots_own_friction_is_the_likeliest_by_the_logged_channels_alone(r
     assert moving(probe, KNOWN, ["plate_friction", "wrench_noise"], window=0.7) == ("plate_friction",)
     with pytest.raises(BadInput, match=r"ends at 0[.]80 s, within the 2 s that are fitted"):
         observations_of(logged, 2.0)
+
+
+def test_what_is_not_fitted_counts_as_noise():
+    """A robot that differs in what is not fitted is no surprise, though its repeats agree; the p value is level."""
+    rng = np.random.default_rng(0)
+    effect = rng.standard_normal((3, 12))
+    others = rng.standard_normal((4000, 3)) @ effect
+    p_values = []
+    for _ in range(200):
+        robot = rng.standard_normal(3) @ effect
+        repeats = robot + 0.1 * rng.standard_normal((4, 12))
+        alike = Observations(values=repeats, groups=("one",) * 12)
+        white, W = whitened(alike, others)
+        p_values.append((alike.lack_of_fit(np.zeros(12), 0), white.lack_of_fit(np.zeros(12) @ W.T, 0)))
+    plain, marginal = (np.array(p_values) < 0.05).mean(axis=0)
+    assert plain > 0.9
+    assert marginal < 0.12

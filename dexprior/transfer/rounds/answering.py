@@ -28,7 +28,7 @@ from dexprior.transfer.diagnosis import UNKNOWN, cause_of, completed
 from dexprior.transfer.replay import Probe
 from dexprior.transfer.rounds.adding import EXPLANATION, read_replays
 from dexprior.transfer.rounds.reading import read_round, write_template
-from dexprior.transfer.summaries import moving, observations_of, predict
+from dexprior.transfer.summaries import moving, observations_of, predict, whitened
 from dexprior.transfer.updating import UpdateConfig, blamed_parameters, update_family
 from dexprior.worlds.tasks import TASKS, Task
 
@@ -44,6 +44,8 @@ class AnswerConfig:
 
     window: Annotated[float, Gt(0.1)] = 0.8
     """Of the replays to which parameters are fitted [s]; later, contacts have diverged."""
+    others: Annotated[int, Ge(8)] = 48
+    """Draws of the parameters that are not blamed: what they do counts as noise."""
     panel: Annotated[int, Ge(2)] = 32
     """Instances on which the family before and after are compared."""
     player: str = "expert"
@@ -99,9 +101,13 @@ def answer_round(
     )
     if not blamed:
         raise BadInput(f"{folder}: none of what the diagnosis blames moves anything in {', '.join(channels)}")
+    simulate = partial(predict, probe, whole, window=settings.window, channels=channels)
+    others = whole.sample(np.random.default_rng([seed, 1]), settings.others)
+    for name in blamed:
+        others[:, whole.names.index(name)] = whole.medians()[whole.names.index(name)]
+    seen, W = whitened(observations_of(real, settings.window), simulate(others))
     update = update_family(
-        whole, observations_of(real, settings.window),
-        simulate=partial(predict, probe, whole, window=settings.window, channels=channels),
+        whole, seen, simulate=lambda values: simulate(values) @ W.T,
         blamed=blamed, settings=settings.update, seed=seed,
     )  # fmt: skip
     named = {*found.family.names, *blamed}
