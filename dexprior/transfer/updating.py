@@ -30,6 +30,7 @@ from dexprior.transfer.diagnosis import UNKNOWN, cause_of
 
 __all__ = ["Update", "UpdateConfig", "added_by", "blamed_parameters", "update_family", "widened"]
 
+_BESIDE = 0.02  # share of a support
 _BOTH: tuple[Side, ...] = ("lower", "upper")
 _SMALLEST = 0.25  # of a positive lower end, that one widening leaves at least: a scale does not cross zero
 
@@ -122,8 +123,8 @@ def update_family(
 ) -> Update:
     """Fit the blamed parameters to real traces; where the family does not cover them, widen it as the verdict says.
 
-    Where no member explains the traces and no end is named, it is widened to both sides. What still does not explain
-    them in the end is left wide, and not fitted.
+    Where no member explains the traces and no end is named, it is widened to both sides; where a fit lies right beside
+    an end, beyond that. What still does not explain them in the end is left wide, and not fitted.
 
     Args:
         family: what was assumed.
@@ -152,16 +153,20 @@ def update_family(
     for widenings in range(settings.widenings + 1):
         found = condition(tried, observations, simulate=simulate, settings=settings.conditioning, seed=seed + widenings)
         missed = found.p_value is not None and found.p_value < settings.conditioning.verdict.alpha
-        sides = found.pressed or tuple((name, side) for name in blamed for side in _BOTH if missed)
+        why = "the traces press against its {} end"
+        sides = found.pressed
+        if not sides and missed:
+            sides, why = tuple((name, side) for name in blamed for side in _BOTH), "no member explains the traces"
+        if not sides:
+            sides, why = _beside(tried, found), "its fit lies right beside its {} end"
         if not sides or widenings == settings.widenings:
             break
         for name, side in sides:
             k = tried.names.index(name)
             before, after = tried.parameters[k], widened(tried.parameters[k], side)
-            why = f"the traces press against its {side} end" if found.pressed else "no member explains the traces"
             actions.append(
                 f"widened {name} from [{before.low:.3g}, {before.high:.3g}] to [{after.low:.3g}, {after.high:.3g}] "
-                f"{after.unit}: {why}"
+                f"{after.unit}: {why.format(side)}"
             )
             tried = replace(tried, parameters=tuple(after if p.name == name else p for p in tried.parameters))
     kept = []
@@ -181,6 +186,16 @@ def update_family(
             f"{family.name}|traces", tuple(kept), INDEPENDENT if missed else found.family.density
         ), actions=tuple(actions), conditioned=found, widenings=widenings,
     )  # fmt: skip
+
+
+def _beside(family: ParameterFamily, found: Conditioned) -> tuple[tuple[str, Side], ...]:
+    """What traces fit best right beside an end, which a better fit may lie beyond: contact is no monotone function."""
+    sides: list[tuple[str, Side]] = []
+    for k, p in enumerate(family.parameters):
+        if not p.fixed and found.family.parameters[k].provenance == "fitted":
+            at = float(np.median(p.share(found.values[:, k])))
+            sides += [(p.name, side) for side, away in zip(_BOTH, (at, 1.0 - at)) if away < _BESIDE]
+    return tuple(sides)
 
 
 def _at_median(p: Parameter) -> Parameter:

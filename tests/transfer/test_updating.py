@@ -53,6 +53,20 @@ def test_a_truth_inside_is_fitted_without_widening():
     assert update.family.parameters[0].std < 0.3 * 0.3 / np.sqrt(12)
 
 
+def test_a_fit_right_beside_an_end_is_looked_for_beyond_it():
+    def twice(values):
+        """Two frictions give the same: one just inside of the support, one far below."""
+        return (1.0 + (values[:, :1] - 0.2) * (values[:, :1] - 0.605)) * T
+
+    truth = twice(np.array([[0.2, 1.0, 0.3]]))
+    values = truth + 2e-6 * np.random.default_rng(0).standard_normal((5, len(T)))
+    real = Observations(values=values, groups=("position",) * len(T))
+    update = update_family(FAMILY, real, simulate=twice, blamed=["friction"], settings=FAST, seed=0)
+    assert update.widenings >= 1
+    assert "its fit lies right beside its lower end" in update.actions[0]
+    assert update.family.parameters[0].low < 0.6
+
+
 def test_what_the_traces_do_not_tell_stays():
     noisy = Observations(values=seen(0.75).values, noise=np.full(len(T), 1.0))
     update = update_family(FAMILY, noisy, simulate=simulate, blamed=["friction"], settings=FAST, seed=0)
