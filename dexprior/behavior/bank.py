@@ -136,28 +136,6 @@ class BehaviorPrior:
         logits -= logits.max(axis=1, keepdims=True)
         return mean, logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
 
-    def joined(self, other: BehaviorPrior, panel_hash: str) -> BehaviorPrior:
-        """The scenes of both, the other's last; where one has fewer trajectories a scene, they are shown again.
-
-        Args:
-            other: of the same robot and control period, made a distribution in the same way.
-            panel_hash: of the panel that has the instances of both.
-
-        Raises:
-            BadInput: another robot, period or configuration.
-        """
-        alike = np.array_equal(self.scale, other.scale) and (self.max_opening, self.dt) == (other.max_opening, other.dt)
-        if not alike or self.config != other.config:
-            raise BadInput(
-                "two behavioral priors with other scales, openings, periods or configurations cannot be joined"
-            )
-        most = max(self.tool.shape[1], other.tool.shape[1])
-        picks = [np.resize(np.arange(prior.tool.shape[1]), most) for prior in (self, other)]
-        pairs = list(zip((self, other), picks))
-        tool = np.concatenate([prior.tool[:, pick] for prior, pick in pairs])
-        opening = np.concatenate([prior.opening[:, pick] for prior, pick in pairs])
-        return BehaviorPrior(self.config, self.scale, self.max_opening, self.dt, tool, opening, panel_hash)
-
     @property
     def std(self) -> Float[np.ndarray, 7]:
         """Standard deviation of every component."""

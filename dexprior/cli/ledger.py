@@ -11,8 +11,8 @@ dexprior ledger fit-servo         friction of a servo from logs: train=DIR test=
 dexprior ledger fit-noise LOG     noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
 dexprior ledger report LOGDIR     lag, backlash, noise floor and first departure of an arm's joints: out=DIR
 dexprior ledger lab               the mini-lab: a gap on a held-out friction, and both answers to it: out=DIR
-dexprior ledger update ROUND      fit the family of a round to its replays, the next round's folder: out=DIR; a round
-                                  of the mini-lab is also trained and played again, by=family or by=recovery
+dexprior ledger update ROUND      fit the family of a round to its replays, and begin the next round: out=DIR
+dexprior ledger update ROUND      of the mini-lab: also train and play again, by=family or by=recovery
 """
 
 from __future__ import annotations

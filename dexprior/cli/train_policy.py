@@ -2,7 +2,7 @@
 (use_prior=false); task=push by SAC on sequential pushing, in MuJoCo or in the hybrid.
 
 dexprior train-policy init=runs/mine/07-policy policy.warmup=0
-dexprior train-policy data=runs/plan/train.json policy.warmup=3 policy.kl_start=0.1
+dexprior train-policy data=runs/plan/train.json out=runs/next
 dexprior train-policy task=push push.striker.kind=hybrid push.striker.surrogate=runs/mine/collision.safetensors
 """
 
@@ -32,8 +32,8 @@ class Config:
     init: str | None = None
     """Run folder of a policy whose actor training starts from, for the insertion."""
     data: str | None = None
-    """`train.json` of `dexprior ledger plan`: recorded episodes that become scenes of the behavioral prior, beside
-    those of `behavior`, or alone with use_prior=false; for the insertion. Gives `init` too, unless that is set."""
+    """`train.json` of `dexprior ledger plan`: recorded episodes that are the behavioral prior instead of `behavior`;
+    for the insertion. Gives `init` too, unless that is set."""
     out: str = "runs/policy"
     """Run folder."""
     seed: Annotated[int, Ge(0)] = 0

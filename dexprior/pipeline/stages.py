@@ -249,22 +249,26 @@ def stage_policy(
 ) -> dict[str, Any]:
     """PPO with the behavioral prior, or the same PPO without it; from a fresh actor, or from that of the run `init`.
 
-    Recorded episodes (`data`, a manifest of `ledger plan`) become scenes of the behavioral prior: beside those of the
-    bank, or alone without it. If `init` is None, it is then the manifest's.
+    With recorded episodes (`data`, a manifest of `ledger plan`) these are the behavioral prior, and `behavior` is not
+    read. If `init` is None, it is then the manifest's.
+
+    Raises:
+        BadInput: recordings, but no prior is to be used.
     """
+    if data is not None and not use_prior:
+        raise BadInput(f"data={data}: recordings act through the behavioral prior, which use_prior=false leaves out")
     recordings = None if data is None else read_recordings(data, max_opening=MAX_OPENING)
     if init is None and recordings is not None and recordings.init is not None:
         init = Path(recordings.init)
 
     def work() -> dict[str, Any]:
-        bank = BehaviorPrior.load(behavior / "behavior.safetensors") if use_prior else None
         if recordings is None:
             panel = read_panel(behavior / "panel.json")
+            prior = BehaviorPrior.load(behavior / "behavior.safetensors") if use_prior else None
         else:
-            trained = read_panel(behavior / "panel.json") if use_prior else None
-            panel, bank = with_recordings(recordings, trained, bank, seed=seed)
+            panel, prior = recorded_scenes(recordings, seed=seed)
         start = None if init is None else load_actor(init / "actor.safetensors")
-        actor, curve = train_ppo(panel, bank, config, folder, seed=seed, init=start)
+        actor, curve = train_ppo(panel, prior, config, folder, seed=seed, init=start)
         save_actor(actor, folder / "actor.safetensors", seed=seed, extra={"prior": use_prior})
         last = curve[-1]
         return {
@@ -275,22 +279,18 @@ def stage_policy(
         } | ({} if recordings is None else {"recorded": len(recordings.t), "left_out": recordings.left_out})
 
     started = [] if init is None else [init / "actor.safetensors"]
-    known = [behavior / "behavior.safetensors"] if use_prior or recordings is None else []
+    known = [behavior / "behavior.safetensors"] if recordings is None else []
     parents = _parents(*known, *started) + (() if recordings is None else (recordings.checksum,))
-    kind = f"policy-{'prior' if use_prior else 'plain'}{'' if recordings is None else '-recorded'}"
-    return run_stage(folder, kind, config, seed, work, parents=parents)
+    kind = "recorded" if recordings is not None else "prior" if use_prior else "plain"
+    return run_stage(folder, f"policy-{kind}", config, seed, work, parents=parents)
 
 
-def with_recordings(
-    recordings: Recordings, panel: Panel | None, bank: BehaviorPrior | None, *, seed: int
-) -> tuple[Panel, BehaviorPrior]:
-    """Training panel and behavioral prior with the recorded scenes, which come last; in worlds of the training family.
+def recorded_scenes(recordings: Recordings, *, seed: int) -> tuple[Panel, BehaviorPrior]:
+    """Training panel and behavioral prior of the recorded instances, in worlds of the training family.
 
     Args:
         recordings: whose folder holds `panel.json`, the panel that they show.
-        panel: that the bank was built for; None for the recorded scenes alone.
-        bank: the same.
-        seed: of the recorded scenes' parameters.
+        seed: of the scenes' parameters.
 
     Raises:
         BadInput: no such panel, or another one.
@@ -303,13 +303,10 @@ def with_recordings(
             f"{recordings.panel_hash}"
         )
     ids = np.unique(recordings.instances)
-    mine = shown.subset(ids.tolist()).moved_to("recorded", TRAINING_FAMILY, seed=seed)
-    joint = mine if panel is None else Panel("train+recorded", panel.family, (*panel.instances, *mine.instances))
-    prior = recordings.prior(
-        BehaviorConfig() if bank is None else bank.config, scale=MAX_TWIST, max_opening=MAX_OPENING, dt=CONTROL_DT,
-        panel_hash=joint.hash,
-    )  # fmt: skip
-    return joint, prior if bank is None else bank.joined(prior, joint.hash)
+    panel = shown.subset(ids.tolist()).moved_to("recorded", TRAINING_FAMILY, seed=seed)
+    return panel, recordings.prior(
+        BehaviorConfig(), scale=MAX_TWIST, max_opening=MAX_OPENING, dt=CONTROL_DT, panel_hash=panel.hash
+    )
 
 
 def stage_evaluation(config: EvaluationConfig, policies: dict[str, Path], folder: Path, *, seed: int) -> dict[str, Any]:

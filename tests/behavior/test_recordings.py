@@ -69,13 +69,6 @@ def test_scenes_are_instances_and_failures_are_left_out(tmp_path):
     prior = _prior(recordings)
     assert prior.tool.shape[:2] == (2, 2)  # instances 2 and 5, two trajectories each
     np.testing.assert_allclose(prior.tool[:, :, 0, 0] - prior.tool[0, 0, 0, 0], [[0, 0], [-0.01, 0.01]], atol=1e-9)
-    joint = prior.joined(_prior(recordings), "both")
-    assert joint.tool.shape[:2] == (4, 2)
-    assert joint.panel_hash == "both"
-    with pytest.raises(BadInput, match="cannot be joined"):
-        prior.joined(
-            recordings.prior(BehaviorConfig(gain=1.0), scale=SCALE, max_opening=OPEN, dt=DT, panel_hash="p"), "x"
-        )
 
 
 @pytest.mark.parametrize(

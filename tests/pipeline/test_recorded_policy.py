@@ -15,7 +15,7 @@ from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
 from dexprior.errors import BadInput
 from dexprior.geometry.timing import minimum_jerk
-from dexprior.pipeline.stages import stage_policy, with_recordings
+from dexprior.pipeline.stages import recorded_scenes, stage_policy
 from dexprior.policy.actor import Actor, ActorConfig, load_actor, save_actor
 from dexprior.policy.ppo import PpoConfig
 from dexprior.policy.rollout import prior_policy, recorded, run_episodes
@@ -68,7 +68,7 @@ def site(tmp_path_factory):
     save_actor(Actor(SMALL), folder / "start" / "actor.safetensors", seed=0, extra={"prior": False})
     reading = SimpleNamespace(episodes=(), counts={"on_site": None})
     manifest = write_manifest(reading, folder / "recordings", folder / "train.json", init=str(folder / "start"))
-    (folder / "behavior").mkdir()
+    (folder / "behavior").mkdir()  # for the training without recordings
     Panel.sample("train", TRAINING_FAMILY, 4, seed=0, purpose="training").save(folder / "behavior" / "panel.json")
     (folder / "behavior" / "behavior.safetensors").write_bytes(b"not read without the prior")
     return folder, panel, manifest
@@ -78,7 +78,7 @@ def site(tmp_path_factory):
 @pytest.mark.usefixtures("one_thread")
 def test_recordings_improve_a_started_policy_over_the_same_without(site):
     folder, _, manifest = site
-    result = stage_policy(CONFIG, folder / "behavior", folder / "with", seed=0, use_prior=False, data=manifest)
+    result = stage_policy(CONFIG, folder / "behavior", folder / "with", seed=0, use_prior=True, data=manifest)
     assert result["recorded"] == 4
     stage_policy(CONFIG, folder / "behavior", folder / "without", seed=0, use_prior=False, init=folder / "start")
     unseen = Panel.sample("unseen", OTHER_FAMILY, 4, seed=9)
@@ -98,20 +98,28 @@ def test_recordings_improve_a_started_policy_over_the_same_without(site):
     assert error["with"] < 0.6 * error["start"]
 
 
-def test_recorded_scenes_stand_beside_those_of_the_bank(site):
+def test_what_was_recorded_solves_what_it_was_recorded_on(site):
+    _, panel, manifest = site
+    recordings = read_recordings(manifest, max_opening=MAX_OPENING)
+    scenes, prior = recorded_scenes(recordings, seed=0)
+    assert len(scenes) == len(prior.tool) == 4
+    assert prior.panel_hash == scenes.hash
+    assert scenes.family == TRAINING_FAMILY
+    assert [i.nut for i in scenes.instances] == [i.nut for i in panel.instances]
+    again = run_episodes(prior_policy(prior, np.arange(4)), SimBackend(4, family=OTHER_FAMILY, cone="elliptic"), panel)
+    assert again.success.all()
+
+
+def test_recordings_of_another_panel_are_refused(site):
     folder, panel, manifest = site
     recordings = read_recordings(manifest, max_opening=MAX_OPENING)
-    trained = Panel.sample("train", TRAINING_FAMILY, 3, seed=0, purpose="training")
-    joint, prior = with_recordings(recordings, trained, expert(trained), seed=0)
-    assert len(joint) == len(prior.tool) == 7
-    assert prior.panel_hash == joint.hash
-    assert joint.family == TRAINING_FAMILY
-    assert joint.instances[3].nut == panel.instances[0].nut
-    again = run_episodes(
-        prior_policy(prior, 3 + np.arange(4)), SimBackend(4, family=OTHER_FAMILY, cone="elliptic"), panel
-    )
-    assert again.success.all()  # what was recorded solves what it was recorded on
     Panel.sample("x", OTHER_FAMILY, 4, seed=4).save(folder / "recordings" / "panel.json")
     with pytest.raises(BadInput, match="the episodes beside it show"):
-        with_recordings(recordings, None, None, seed=0)
+        recorded_scenes(recordings, seed=0)
     panel.save(folder / "recordings" / "panel.json")
+
+
+def test_recordings_without_a_prior_are_refused(site):
+    folder, _, manifest = site
+    with pytest.raises(BadInput, match="use_prior=false leaves out"):
+        stage_policy(CONFIG, folder / "behavior", folder / "x", seed=0, use_prior=False, data=manifest)
