@@ -30,7 +30,7 @@ from dexprior.transfer.diagnosis import UNKNOWN, cause_of
 
 __all__ = ["Update", "UpdateConfig", "added_by", "blamed_parameters", "update_family", "widened"]
 
-_BESIDE = 0.02  # share of a support
+_BESIDE = 0.035  # share of a support
 _BOTH: tuple[Side, ...] = ("lower", "upper")
 _SMALLEST = 0.25  # of a positive lower end, that one widening leaves at least: a scale does not cross zero
 
