@@ -15,7 +15,7 @@ __all__ = ["INJECTORS", "Injectors"]
 INJECTORS: dict[str, Gap] = {
     "textures": "visual", "light": "visual", "background": "visual", "blur": "visual", "lens": "visual",
     "clutter": "environment", "occlusion": "environment", "cables": "environment", "reflections": "environment",
-    "uneven_mass": "object", "uneven_friction": "object", "ripeness": "object",
+    "uneven_mass": "object", "uneven_friction": "object", "ripeness": "object", "directional": "object",
     "odd_reach": "human", "hesitation": "human", "regrip": "human",
 }  # fmt: skip
 """Name -> the gap that it belongs to. What each does: `dexprior.worlds.injectors`."""

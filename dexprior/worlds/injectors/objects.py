@@ -16,7 +16,7 @@ from dexprior.worlds.injectors.base import Injector, Stage
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["Ripeness", "UnevenFriction", "UnevenMass", "lopsided"]
+__all__ = ["Directional", "Ripeness", "UnevenFriction", "UnevenMass", "lopsided"]
 
 
 def lopsided(
@@ -110,6 +110,18 @@ class Ripeness(Injector):
             return replace(p, low=p.low * factor, high=p.high * factor) if factor < 1 else p
 
         return replace(family, parameters=tuple(map(riper, family.parameters)))
+
+
+class Directional(Injector):
+    """A woven fabric: up to five times as stiff in bending along its grain as across it, at an angle that is drawn."""
+
+    name: ClassVar[str] = "directional"
+
+    def configure(self, settings: Any) -> Any:
+        """The cloth's grain."""
+        if not hasattr(settings, "grain"):
+            raise BadInput("injector 'directional': this task has no fabric; it is for folding")
+        return replace(settings, grain=5.0**self.strength, grain_angle=float(self.rng().uniform(0.0, np.pi)))
 
 
 def _objects(stage: Stage, name: str) -> list[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dexprior.families import Injectors
 from dexprior.worlds.injectors.base import Injector
 from dexprior.worlds.injectors.environment import Cables, Clutter, Occlusion, Reflections
-from dexprior.worlds.injectors.objects import Ripeness, UnevenFriction, UnevenMass
+from dexprior.worlds.injectors.objects import Directional, Ripeness, UnevenFriction, UnevenMass
 from dexprior.worlds.injectors.people import Hesitation, OddReach, Regrip
 from dexprior.worlds.injectors.visual import Background, Blur, Lens, Light, Textures
 
@@ -15,7 +15,7 @@ KINDS: dict[str, type[Injector]] = {
     kind.name: kind
     for kind in (
         Textures, Light, Background, Blur, Lens, Clutter, Occlusion, Cables, Reflections, UnevenMass, UnevenFriction,
-        Ripeness, OddReach, Hesitation, Regrip,
+        Ripeness, Directional, OddReach, Hesitation, Regrip,
     )
 }  # fmt: skip
 """One for each name of `dexprior.families.INJECTORS`, in its order: textures are chosen before they are made glossy."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dexprior.errors import ConfigError, MissingExtra, UnknownName
+from dexprior.errors import BadInput, ConfigError, MissingExtra, UnknownName
 from dexprior.worlds.tasks import Task, TaskWorlds, make_task
 from dexprior.worlds.tasks.experts import EXPERTS, run_expert
 from dexprior.worlds.tasks.folding import OUTLINES, Cloth, carried, flap_coverage, mirrored, planar_fit, turned, wrinkle
@@ -137,6 +137,49 @@ def test_hinges_bend_as_those_of_the_flex():
         order = [ids.index(i) for i in hinge]
         mine = shear * task.config.thickness**3 / (8 * area[k]) * np.outer(c[k], c[k])
         np.testing.assert_allclose(mine, matrix[np.ix_(order, order)], atol=1e-12)
+
+
+def test_a_grain_stiffens_one_direction_and_softens_the_other():
+    cloth = Cloth(outline="square", side=0.2, resolution=7)
+    along = cloth.vertices[cloth.hinges[:, 1]] - cloth.vertices[cloth.hinges[:, 0]]
+    factors = cloth.grained(cloth.hinges[:, :2], 9.0, 0.0)
+    np.testing.assert_allclose(factors[np.abs(along[:, 0]) < 1e-9], 3.0)  # edges along y: bent in x
+    np.testing.assert_allclose(factors[np.abs(along[:, 1]) < 1e-9], 1 / 3.0)
+    np.testing.assert_allclose(factors[np.abs(along).min(axis=1) > 1e-9], 1.0)  # diagonals
+    turned_by_90 = cloth.grained(cloth.hinges[:, :2], 9.0, np.pi / 2)
+    np.testing.assert_allclose(factors * turned_by_90, 1.0)
+    np.testing.assert_array_equal(cloth.grained(cloth.hinges[:, :2], 1.0, 0.3), 1.0)
+
+
+def test_both_engines_have_the_same_grain():
+    task, plain = (make_task("folding", resolution=7, grain=g, grain_angle=0.4) for g in (4.0, 1.0))
+    models = [t.layout().spec.compile() for t in (task, plain)]
+    for t, model in zip((task, plain), models):
+        t.configure(model, {})
+    grained, even = (model.flex_bending.reshape(-1, 17) for model in models)
+    factors = task.cloth.grained(models[0].flex_edge, 4.0, 0.4)
+    np.testing.assert_allclose(grained, factors[:, None] * even)
+    assert factors.max() == pytest.approx(4.0 ** (np.cos(2 * (np.pi / 4 - 0.4)) / 2))
+
+
+def test_fabric_springs_back_faster_when_it_is_bent_along_its_grain():
+    def speed(axis: int) -> float:
+        worlds = _worlds(make_task("folding", engine="particles", resolution=7, grain=25.0), 1)
+        worlds.view.model_field("opt.gravity")[:] = 0.0
+        x, v = _fabric(worlds)
+        x[..., 2] += 0.4 + 5.0 * worlds.task.cloth.vertices[:, axis] ** 2
+        _wait(worlds, 1)
+        return float(np.abs(v[..., 2]).mean())
+
+    assert speed(0) > 1.3 * speed(1)
+
+
+def test_the_injector_gives_a_grain_to_cloth_alone():
+    task = make_task("folding", injectors={"directional": 1.0}, injector_seed=3)
+    assert task.config.grain == pytest.approx(5.0)
+    assert 0.0 <= task.config.grain_angle < np.pi
+    with pytest.raises(BadInput, match="has no fabric; it is for folding"):
+        make_task("pick_place", injectors={"directional": 0.5})
 
 
 def test_both_engines_lay_the_cloth_on_the_board():

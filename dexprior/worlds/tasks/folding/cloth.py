@@ -131,6 +131,20 @@ class Cloth:
         area = (np.abs(_cross(x1 - x0, x2 - x0)) + np.abs(_cross(x1 - x0, x3 - x0))) / 2
         return np.column_stack([at1, at0, -side2, -side3]), area
 
+    def grained(self, edges: Int[np.ndarray, "edge 2"], ratio: float, angle: float) -> Float[np.ndarray, " edge"]:
+        """Factors of the bending stiffness at edges of a fabric, `ratio` times as stiff along its grain as across.
+
+        Bent in the direction phi it has B(phi) = B ratio^(cos(2 (phi - angle)) / 2); an edge is bent across itself.
+
+        Args:
+            edges: vertices at both ends.
+            ratio: of stiffness along the grain to that across it; B is their geometric mean.
+            angle: of the grain from the cloth's x axis [rad].
+        """
+        along = self.vertices[edges[:, 1]] - self.vertices[edges[:, 0]]
+        across = np.arctan2(along[:, 0], -along[:, 1])
+        return ratio ** (np.cos(2.0 * (across - angle)) / 2.0)
+
     def locate(self, points: Float[np.ndarray, "point 2"]) -> Place:
         """Where material points are in the triangles; those outside are brought to the nearest one's edge."""
         a, b, c = self.vertices[self.triangles].transpose(1, 0, 2)

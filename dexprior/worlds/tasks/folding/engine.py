@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
 
 from dexprior.extras import require
 from dexprior.worlds.tasks.folding.cloth import Cloth
@@ -38,6 +39,7 @@ class ParticleBatch:
         poisson: ratio of the fabric.
         radius: half its thickness in contact [m].
         board: name of the box that it lies on.
+        grain: factors of the bending stiffness of its hinges.
 
     Raises:
         MissingExtra: numba is not installed.
@@ -53,6 +55,7 @@ class ParticleBatch:
         poisson: float,
         radius: float,
         board: str,
+        grain: Float[np.ndarray, " hinge"],
     ) -> None:
         require("numba", purpose="the particle cloth")
         from dexprior.worlds.tasks.folding.kernel import advance
@@ -82,6 +85,7 @@ class ParticleBatch:
         ends = cloth.vertices[self._edges]
         self._length = np.linalg.norm(ends[:, 0] - ends[:, 1], axis=1)
         self._coefficients, self._hinge_area = cloth.bends
+        self._grain = grain
         touching = np.eye(v, dtype=bool)
         touching[self._edges[:, 0], self._edges[:, 1]] = touching[self._edges[:, 1], self._edges[:, 0]] = True
         self._neighbours = touching
@@ -126,7 +130,7 @@ class ParticleBatch:
         friction, young, density, damping = self._settings.T
         new_boxes, new_turns = self._where()
         shear = young / (2.0 * (1.0 + self._poisson))
-        bending = shear[:, None] * self._thickness**3 / (8.0 * self._hinge_area)
+        bending = shear[:, None] * (self._grain * self._thickness**3 / (8.0 * self._hinge_area))
         diagonal = self._length > 1.2 * self._cloth.spacing
         stretching = young[:, None] * self._thickness * np.where(diagonal, 1.0 / (1.0 + self._poisson), 1.0)
         inverse_mass = 1.0 / (density[:, None] * self._cloth.vertex_areas)

@@ -70,6 +70,10 @@ class FoldingConfig:
     """Modulus of the fabric [Pa]."""
     thickness: Annotated[float, Gt(0)] = 1.5e-3
     """Of the fabric where its stiffness is concerned [m]; in contact it is 6 mm thick."""
+    grain: Annotated[float, Gt(0)] = 1.0
+    """Bending stiffness along the fabric's grain over that across it; their geometric mean is that of `young`."""
+    grain_angle: float = 0.0
+    """Of the grain from the cloth's own x axis, across the fold's line [rad]."""
     damping: Annotated[float, Ge(0)] = 0.02
     """Of deformations, as the time by which force leads strain [s]."""
     overlap: Annotated[float, Gt(0), Le(1)] = 0.8
@@ -221,7 +225,8 @@ class Folding(Task):
         model.flex_friction[:, 0] = friction
         model.geom_friction[np.isin(model.geom_bodyid, model.flex_vertbodyid), 0] = friction
         model.flex_stiffness[:] *= stiffness
-        model.flex_bending[:] *= stiffness
+        grain = self.cloth.grained(model.flex_edge, self.config.grain, self.config.grain_angle)
+        model.flex_bending[:] *= np.repeat(stiffness * grain, len(model.flex_bending) // len(grain))
         model.flex_damping[:] *= damping
         bodies = model.flex_vertbodyid
         model.body_mass[bodies] *= density
@@ -240,8 +245,9 @@ class Folding(Task):
         from dexprior.worlds.tasks.folding.engine import ParticleBatch
 
         return ParticleBatch(
-            batch, self.cloth, self._prefixes, thickness=c.thickness, poisson=_POISSON, radius=_RADIUS, board="board"
-        )
+            batch, self.cloth, self._prefixes, thickness=c.thickness, poisson=_POISSON, radius=_RADIUS, board="board",
+            grain=self.cloth.grained(self.cloth.hinges[:, :2], c.grain, c.grain_angle),
+        )  # fmt: skip
 
     def sample(self, rng: np.random.Generator, n: int) -> Scenes:
         """`cloth`: where its middle lies on the table (n, 2) [m]; its `yaw` (n,) [rad]; the fold `line` (n,) [m]."""
