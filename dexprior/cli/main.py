@@ -6,7 +6,6 @@ import dataclasses
 import importlib
 import os
 import sys
-import typing
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -116,29 +115,29 @@ def _help(verb: str, module: ModuleType) -> str:
         if names:
             lines += ["", f"preset={'|'.join(names)}"]
         lines += ["", "settings:"]
-        lines += [f"  {path}={value}   {text}" for path, value, text in _fields(module.Config, "")]
+        lines += [f"  {path}={value}   {text}" for path, value, text in _fields(module.Config(), "")]
     return "\n".join(lines)
 
 
-def _fields(cls: Any, prefix: str) -> list[tuple[str, Any, str]]:
+def _fields(default: Any, prefix: str) -> list[tuple[str, Any, str]]:
+    """Path, value and sentence of every setting; a verb may give a nested one other defaults than its class has."""
     import ast
     import inspect
     import textwrap
 
+    cls = type(default)
     tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     assert isinstance(tree, ast.ClassDef)
     texts: dict[str, str] = {}
     for before, after in zip(tree.body, tree.body[1:]):
         if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
             assert isinstance(before.target, ast.Name)
-            texts[before.target.id] = str(after.value.value).split("\n")[0]
+            texts[before.target.id] = " ".join(str(after.value.value).split())
     rows: list[tuple[str, Any, str]] = []
-    hints = typing.get_type_hints(cls)
-    default = cls()
     for field in dataclasses.fields(cls):
-        path, kind = f"{prefix}{field.name}", hints[field.name]
-        if dataclasses.is_dataclass(kind):
-            rows += _fields(kind, f"{path}.")
+        path, value = f"{prefix}{field.name}", getattr(default, field.name)
+        if dataclasses.is_dataclass(value):
+            rows += _fields(value, f"{path}.")
         else:
-            rows.append((path, getattr(default, field.name), texts.get(field.name, "")))
+            rows.append((path, value, texts.get(field.name, "")))
     return rows
