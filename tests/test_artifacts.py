@@ -401,3 +401,11 @@ def test_a_folder_whose_first_try_made_nothing_may_be_used_again(tmp_path):
     (tmp_path / "run" / "state").write_text("work")
     with pytest.raises(ArtifactError, match="configuration"):
         RunFolder(tmp_path / "run", "stage", {"steps": 3}, 0).open()
+
+
+@pytest.mark.parametrize(("text", "message"), [("[]", "not the record of a run"), ("\xff\xfe", "not valid JSON")])
+def test_a_run_record_that_is_none_is_named(tmp_path, text, message):
+    (tmp_path / "run.json").write_bytes(text.encode("latin1"))
+    (tmp_path / "weights").touch()
+    with pytest.raises((ArtifactError, BadInput), match=message):
+        RunFolder(tmp_path, "stage", Stage(), 0).open()

@@ -3,6 +3,7 @@
 from dexprior.artifacts.files import (
     file_hash,
     pack_tensors,
+    read_json,
     read_meta,
     read_tensors,
     tensor_header,
@@ -11,7 +12,7 @@ from dexprior.artifacts.files import (
     write_json,
     write_tensors,
 )
-from dexprior.artifacts.header import Header, make_header, package_versions, read_header
+from dexprior.artifacts.header import Header, checked_header, make_header, package_versions, read_header
 from dexprior.artifacts.networks import load_module, load_network, load_training_state, save_module, save_training_state
 from dexprior.artifacts.runs import RunFolder
 from dexprior.artifacts.values import from_tensors, load, load_all, save, to_tensors
@@ -19,6 +20,7 @@ from dexprior.artifacts.values import from_tensors, load, load_all, save, to_ten
 __all__ = [
     "Header",
     "RunFolder",
+    "checked_header",
     "file_hash",
     "from_tensors",
     "load",
@@ -30,6 +32,7 @@ __all__ = [
     "pack_tensors",
     "package_versions",
     "read_header",
+    "read_json",
     "read_meta",
     "read_tensors",
     "save",

@@ -140,5 +140,5 @@ def read_json(path: str | Path) -> Any:
     """
     try:
         return json.loads(Path(path).read_text())
-    except json.JSONDecodeError as error:
+    except ValueError as error:  # bytes that are no text, too
         raise BadInput(f"{path} is not valid JSON: {error}") from None

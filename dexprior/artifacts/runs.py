@@ -41,6 +41,10 @@ class RunFolder:
             record.unlink()  # an earlier try was refused before it made anything
         if record.exists():
             found = read_json(record)
+            if not isinstance(found, dict):
+                raise ArtifactError(
+                    f"{record} is not the record of a run: give another output folder, or delete that one"
+                )
             mine = {"config_hash": config_hash(self.config), "seed": self.seed, "parents": list(self.parents)}
             shown = {"config_hash": "configuration"}
             for name, value in mine.items():

@@ -222,6 +222,8 @@ def _json(config: Config, word: str) -> Path:
         raise BadInput(f"collision {word} set=strikes: the table is struck anew; it reads no train or test file")
     if Path(config.out).suffix != ".json":
         raise BadInput(f"collision {word}: out={config.out} must name a .json file")
+    if Path(config.out).is_dir():
+        raise BadInput(f"collision {word}: out={config.out} is a folder; give the name of a new file")
     return Path(config.out)
 
 

@@ -8,7 +8,6 @@ model that is left is that of the first draw.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 from tqdm import tqdm
 
-from dexprior.artifacts import RunFolder, file_hash, make_header, read_tensors, write_json, write_tensors
+from dexprior.artifacts import RunFolder, file_hash, make_header, read_json, read_tensors, write_json, write_tensors
 from dexprior.collision import baselines, evaluation
 from dexprior.collision.baselines import CmaConfig, GridConfig
 from dexprior.collision.calibration import Identified, IdentifyConfig, finetune, identify
@@ -210,7 +209,7 @@ def _compare(
                 simulated, _ = simulate_ellipse_pairs(config.clash, train, seed=record.seed, threads=config.threads)
                 reference = train_clash(config.clash, simulated, seed=record.seed)
             write_json(path, _one_draw(record, config, base, reference, fit, rest, draw))
-        found.append(json.loads(path.read_text()))
+        found.append(read_json(path))
     first_fit, first_rest = splits[0]
     result = {
         "source": train.source,

@@ -6,7 +6,6 @@ the pairs are a function of (scene, config, ranges, seed) alone: neither threads
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from tqdm import tqdm
 
-from dexprior.artifacts import RunFolder, file_hash, make_header, read_tensors, write_json, write_tensors
+from dexprior.artifacts import RunFolder, file_hash, make_header, read_json, read_tensors, write_json, write_tensors
 from dexprior.collision.parameters import PARAMETERS, ContactRanges
 from dexprior.collision.shapes.contacts import CUT_OFF, MISSED, NOT_FINITE, SEPARATED, ContactWorlds, Touch
 from dexprior.collision.shapes.pairs import ShapePairs, kinetic_energy_of
@@ -33,6 +32,7 @@ _ENERGY_TOLERANCE = 1e-6  # relative gain of kinetic energy that is still roundi
 _HOPELESS = 0.02  # share of accepted candidates below which the ranges are at fault
 _REASONS = {CUT_OFF: "cut_off", MISSED: "missed", NOT_FINITE: "not_finite"}
 _SHARD = "shard-{:05d}.safetensors"
+_STAGE = "collision_pairs"
 _SLOWEST_SLIDE = 1e-9  # [m/s]
 
 
@@ -193,8 +193,13 @@ def load_ranges(folder: str | Path) -> ShapeRanges:
 def _run_of(folder: Path) -> dict[str, Any]:
     if not (folder / "run.json").is_file():
         raise ArtifactError(f"{folder}: no collision pairs there; `generate` makes them")
-    run: dict[str, Any] = json.loads((folder / "run.json").read_text())
-    return run
+    run = read_json(folder / "run.json")
+    stage = run.get("stage") if isinstance(run, dict) else None
+    if stage != _STAGE or not {"scene", "config", "ranges"} <= set(run["config"]):
+        raise ArtifactError(
+            f"{folder}: a folder of the stage {stage!r}, not of pairs that `generate` makes with a scene"
+        )
+    return dict(run)
 
 
 # --- sampling -----------------------------------------------------------------------------------------------
@@ -382,9 +387,9 @@ class _Shards:
         meshes = tuple(file_hash(side.mesh) for side in (scene.object, scene.other) if side.mesh is not None)
         self._identity: dict[str, Any] = {"scene": scene, "config": config, "ranges": ranges}
         self._folder, self._seed = folder, seed
-        RunFolder(folder, stage="collision_pairs", config=self._identity, seed=seed, parents=meshes).open()
+        RunFolder(folder, stage=_STAGE, config=self._identity, seed=seed, parents=meshes).open()
         self._index_path = folder / "shards.json"
-        self._index: dict[str, Any] = json.loads(self._index_path.read_text()) if self._index_path.is_file() else {}
+        self._index: dict[str, Any] = read_json(self._index_path) if self._index_path.is_file() else {}
 
     def read(self, number: int, blocks: int) -> tuple[dict[str, np.ndarray], dict[str, int]] | None:
         """A shard that is there, or None.

@@ -55,10 +55,17 @@ def distill_shapes(
 
     Raises:
         ArtifactError: no pairs in a folder; `out` belongs to another run.
-        BadInput: no folder, pairs in space, or folders of different ranges.
+        BadInput: no folder, one given twice, pairs in space, or folders of different ranges.
     """
     if not folders:
         raise BadInput("distill_shapes: give at least one folder of simulated pairs")
+    seen: set[Path] = set()
+    for folder in (*folders, *([] if test is None else [test])):
+        if Path(folder).resolve() in seen:
+            raise BadInput(
+                f"distill_shapes: {folder} is given twice: each shape once, and the test shape is another one"
+            )
+        seen.add(Path(folder).resolve())
     ranges = {str(folder): load_ranges(folder).contact for folder in (*folders, *([] if test is None else [test]))}
     first = next(iter(ranges.values()))
     for folder, found in ranges.items():

@@ -7,7 +7,6 @@ so that each can be reached by one strike; every method searches for them with t
 from __future__ import annotations
 
 import itertools
-import json
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from dexprior.policy.pushing.strike_study import (
     describe,
     open_benches,
     open_record,
+    read_cell,
 )
 from dexprior.stats import bootstrap_nested
 
@@ -73,7 +73,7 @@ def evaluate_plans(
         `to_mujoco_tuned` (name -> figure -> paired difference and its interval).
 
     Raises:
-        ArtifactError: the folder belongs to another configuration or seed; no such base.
+        ArtifactError: the folder belongs to another configuration or seed; a cell in it is damaged; no such base.
         BadInput: fewer than three strikes to fit to, no draw, no target or no repeat.
         MissingExtra: the table's engine is not installed.
     """
@@ -89,16 +89,18 @@ def evaluate_plans(
         cell: record.file("{}/setting_{}/draw_{:03d}.json".format(*cell))
         for cell in itertools.product(study.shapes, study.settings, range(draws))
     }
-    missing = list(dict.fromkeys(cell[:2] for cell, file in files.items() if not file.exists()))
+    shape = (len(study.methods), len(_FIGURES), repeats, targets)
+    found = {cell: _read(file, study, shape) for cell, file in files.items() if file.exists()}
+    missing = list(dict.fromkeys(cell[:2] for cell in files if cell not in found))
     with tqdm(total=len(files), desc="cells", disable=not progress) as bar:
-        bar.update(sum(file.exists() for file in files.values()))
+        bar.update(len(found))
         for bench in open_benches(study, base, record, collision=collision, n_real=n_real, missing=missing):
             for draw in range(draws):
                 file = files[bench.world.shape, bench.setting, draw]
                 if not file.exists():
                     write_json(file, _cell(bench, seed, draw, targets, repeats, plan))
                     bar.update()
-    found = {cell: json.loads(file.read_text()) for cell, file in files.items()}
+    found |= {cell: _read(file, study, shape) for cell, file in files.items() if cell not in found}
     return {
         "schema": "dexprior.strike_plans/1",
         "study": to_plain(study),
@@ -116,6 +118,10 @@ def evaluate_plans(
             for shape in study.shapes
         },
     }
+
+
+def _read(file: Path, study: StrikeStudyConfig, shape: tuple[int, ...]) -> dict[str, Any]:
+    return read_cell(file, lambda cell: [[cell["methods"][name][f] for f in _FIGURES] for name in study.methods], shape)
 
 
 def _cell(bench: Bench, seed: int, draw: int, targets: int, repeats: int, plan: PlanConfig) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -18,7 +18,15 @@ import numpy as np
 from jaxtyping import Float
 from tqdm import tqdm
 
-from dexprior.artifacts import RunFolder, file_hash, make_header, read_tensors, write_json, write_tensors
+from dexprior.artifacts import (
+    RunFolder,
+    checked_header,
+    file_hash,
+    make_header,
+    read_tensors,
+    write_json,
+    write_tensors,
+)
 from dexprior.collision.clash import ClashModel, StateFeatures
 from dexprior.collision.evaluation import THRESHOLDS
 from dexprior.collision.planar.reference import train_reference
@@ -29,14 +37,24 @@ from dexprior.collision.stage import CollisionConfig
 from dexprior.collision.surrogate import Surrogate
 from dexprior.config import Ge, config, to_plain
 from dexprior.envs.reality.pushing import SETTINGS, RealTable, Recordings, start_table
-from dexprior.errors import BadInput, ConfigError
+from dexprior.errors import ArtifactError, BadInput, ConfigError
 from dexprior.policy.pushing.fitting import FittedStrikers, fit_strikers, recorded_velocity, strike_errors
 from dexprior.stats import bootstrap_nested
 from dexprior.worlds.pushing import PushingConfig, Strikes
 
-__all__ = ["Bench", "StrikeStudyConfig", "check_counts", "describe", "evaluate_strikes", "open_benches", "open_record"]
+__all__ = [
+    "Bench",
+    "StrikeStudyConfig",
+    "check_counts",
+    "describe",
+    "evaluate_strikes",
+    "open_benches",
+    "open_record",
+    "read_cell",
+]
 
 OURS = "hybrid"
+_CLASH_PAIRS = "dexprior.clash_pairs/1"
 _COLUMNS = ("velocity", "position", "orientation")
 _FIGURES = (*(f"acc_{e:g}" for e in THRESHOLDS), "median", "velocity", "position", "orientation")
 """Shares of relative errors of the velocity below each threshold, its median and mean; means at rest [m], [rad]."""
@@ -198,7 +216,7 @@ def evaluate_strikes(
         figures setting by setting) and `fitted`.
 
     Raises:
-        ArtifactError: the folder belongs to another configuration or seed; no such base.
+        ArtifactError: the folder belongs to another configuration or seed; a cell in it is damaged; no such base.
         BadInput: fewer than three strikes to fit to, no draw, or a method without a velocity of its own.
         MissingExtra: the table's engine is not installed.
     """
@@ -211,16 +229,17 @@ def evaluate_strikes(
         cell: record.file("{}/setting_{}/draw_{:03d}.json".format(*cell))
         for cell in itertools.product(study.shapes, study.settings, range(draws))
     }
-    missing = list(dict.fromkeys(cell[:2] for cell, file in files.items() if not file.exists()))
+    found = {cell: _read(file, study) for cell, file in files.items() if file.exists()}
+    missing = list(dict.fromkeys(cell[:2] for cell in files if cell not in found))
     with tqdm(total=len(files), desc="cells", disable=not progress) as bar:
-        bar.update(sum(file.exists() for file in files.values()))
+        bar.update(len(found))
         for bench in open_benches(study, base, record, collision=collision, n_real=n_real, missing=missing):
             for draw in range(draws):
                 file = files[bench.world.shape, bench.setting, draw]
                 if not file.exists():
                     write_json(file, _cell(bench, seed, draw))
                     bar.update()
-    found = {cell: json.loads(file.read_text()) for cell, file in files.items()}
+    found |= {cell: _read(file, study) for cell, file in files.items() if cell not in found}
     return {
         "schema": "dexprior.strike_evaluation/1",
         "study": to_plain(study),
@@ -255,6 +274,39 @@ def open_record(
     return RunFolder(Path(folder), stage=stage, config=to_plain(identity), seed=seed, parents=(file_hash(base),)).open()
 
 
+def read_cell(file: Path, errors: Callable[[Any], Any], shape: tuple[int, ...]) -> dict[str, Any]:
+    """A cell as it was kept.
+
+    Args:
+        file: of the cell.
+        errors: finds its errors in it.
+        shape: that these must have.
+
+    Raises:
+        ArtifactError: damaged, or of another study.
+    """
+    try:
+        cell: dict[str, Any] = json.loads(file.read_text())
+        kept = np.array(errors(cell), dtype=np.float64).shape
+        whole = "fitted" in cell
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArtifactError(f"{file} is damaged: {error!r}. Delete it to make it again.") from None
+    if kept != shape or not whole:
+        raise ArtifactError(
+            f"{file} holds errors of the shape {kept}, this study's {shape}. Delete it to make it again."
+        )
+    return cell
+
+
+def _read(file: Path, study: StrikeStudyConfig) -> dict[str, Any]:
+    names = study.methods
+    return read_cell(
+        file,
+        lambda cell: [[cell["errors"][name][column] for column in _COLUMNS] for name in names],
+        (len(names), len(_COLUMNS), study.test),
+    )
+
+
 def check_counts(n_real: int, draws: int) -> None:
     """Refuse what cannot be fitted or drawn.
 
@@ -273,10 +325,11 @@ def _reference(
     path = record.file(f"{world.shape}/clash_pairs.safetensors")
     if not path.exists():
         simulated, counts = simulate_strike_pairs(study.pairs, world, seed=record.seed, threads=collision.threads)
-        header = make_header("dexprior.clash_pairs/1", producer="collision", seed=record.seed, config=study.pairs)
+        header = make_header(_CLASH_PAIRS, producer="collision", seed=record.seed, config=study.pairs)
         arrays = {name: value for name, value in vars(simulated).items() if value is not None}
         write_tensors(path, arrays, {"header": asdict(header), "counts": counts})
-    arrays, _ = read_tensors(path)
+    arrays, meta = read_tensors(path)
+    checked_header(path, meta, _CLASH_PAIRS)
     return train_reference(collision.clash, study.pairs, world, StateFeatures(**arrays), seed=record.seed)
 
 

@@ -69,3 +69,19 @@ def test_folders_that_do_not_fit_are_named(folders, tmp_path):
         distill_shapes([], tmp_path, seed=0)
     with pytest.raises(ArtifactError, match="no collision pairs there"):
         distill_shapes([tmp_path / "absent"], tmp_path, seed=0)
+
+
+def test_a_folder_given_twice_and_one_of_another_stage_are_refused(folders, tmp_path):
+    square = folders / "square"
+    with pytest.raises(BadInput, match="square is given twice"):
+        distill_shapes([square, folders / ".." / folders.name / "square"], tmp_path / "out", NETWORK, TRAINING, seed=0)
+    with pytest.raises(BadInput, match="the test shape is another one"):
+        distill_shapes([square], tmp_path / "out", NETWORK, TRAINING, seed=0, test=square)
+    for text in ('{"stage": "collision", "config": [1]}', "[]", '{"stage": "collision_pairs", "config": {}}'):
+        (tmp_path / "run.json").write_text(text)
+        with pytest.raises(ArtifactError, match="not of pairs that `generate` makes"):
+            load_ranges(tmp_path)
+    (tmp_path / "run.json").write_text('{"stage"')
+    with pytest.raises(BadInput, match="is not valid JSON"):
+        load_ranges(tmp_path)
+    assert not (tmp_path / "out").exists()

@@ -11,9 +11,11 @@ import pytest
 from dexprior import extras
 from dexprior.collision import ContactRanges, DistillConfig, GeneratorConfig, SurrogateConfig, distill, generate_pairs
 from dexprior.collision.planar.strikes import TuneStrikesConfig
+from dexprior.collision.stage import CollisionConfig
 from dexprior.errors import ArtifactError, BadInput, ConfigError
 from dexprior.policy.planning import PlanConfig
 from dexprior.policy.pushing import StrikeStudyConfig, evaluate_plans, evaluate_strikes
+from dexprior.policy.pushing.strike_study import open_record
 
 needs_bullet = pytest.mark.skipif(not extras.available("pybullet"), reason="needs the extra `reality` (pybullet)")
 
@@ -125,3 +127,36 @@ def test_too_few_strikes_and_methods_without_a_velocity_are_refused(base, tmp_pa
         evaluate_plans(STUDY, base, tmp_path, seed=0, targets=0)
     with pytest.raises(BadInput, match="hybrid_mujoco"):
         _run(base, tmp_path, StrikeStudyConfig(methods=("hybrid", "hybrid_mujoco")))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"errors": ', "is damaged"),
+        ("", "is damaged"),
+        ('{"a": 1}', "KeyError"),
+        ("[]", "is damaged"),
+        (json.dumps({"fitted": {}, "errors": dict.fromkeys(STUDY.methods, dict.fromkeys(
+            ("velocity", "position", "orientation"), [0.1] * 5))}), "shape .3, 3, 5., this study's .3, 3, 8."),
+    ],
+)  # fmt: skip
+def test_a_damaged_cell_is_named_before_anything_is_fitted(base, tmp_path, text, message):
+    open_record(STUDY, base, tmp_path, stage="strikes", collision=CollisionConfig(), n_real=6, seed=3)
+    cell = tmp_path / "square" / "setting_1" / "draw_001.json"
+    cell.parent.mkdir(parents=True)
+    cell.write_text(text)
+    with pytest.raises(ArtifactError, match=message) as found:
+        _run(base, tmp_path, draws=2)
+    assert str(cell) in str(found.value)
+    assert not cell.with_name("draw_000.json").exists()
+
+
+def test_a_damaged_plan_is_named_before_anything_is_fitted(base, tmp_path):
+    options = {"seed": 5, "n_real": 6, "targets": 2, "repeats": 2, "plan": PlanConfig(evaluations=24, population=12)}
+    more = {"targets": 2, "repeats": 2, "plan": options["plan"]}
+    open_record(STUDY, base, tmp_path, stage="strike-plans", collision=CollisionConfig(), n_real=6, seed=5, more=more)
+    cell = tmp_path / "square" / "setting_1" / "draw_000.json"
+    cell.parent.mkdir(parents=True)
+    cell.write_text('{"methods": {}}')
+    with pytest.raises(ArtifactError, match="is damaged"):
+        evaluate_plans(STUDY, base, tmp_path, progress=False, **options)
