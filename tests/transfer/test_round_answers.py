@@ -98,6 +98,7 @@ def test_the_friction_is_found_outside_and_the_next_round_is_ready_to_fill_in(tm
         ({"seen": False}, BadInput, "nothing to fit"),
         ({"causes": (("force_drift", 0.9),)}, BadInput, "'force_drift' .90%., which no free parameter stands for"),
         ({"causes": (("backlash", 0.9),)}, BadInput, "backlash is fixed in its family: give it a support"),
+        ({"causes": (("friction", float("nan")),)}, ArtifactError, "friction = nan is no probability"),
         (
             {"family": ParameterFamily("other", make_task("peg").family.parameters)}, UnknownName,
             "parameter of the task 'wipe' in the family 'other'",
@@ -168,3 +169,18 @@ def test_what_is_not_fitted_counts_as_noise():
     plain, marginal = (np.array(p_values) < 0.05).mean(axis=0)
     assert plain > 0.9
     assert marginal < 0.12
+
+
+def test_an_out_that_is_taken_is_refused_before_the_fit(tmp_path, recorded, monkeypatch):
+    def fit(*_, **__):
+        raise AssertionError("fitted for nothing")
+
+    monkeypatch.setattr("dexprior.transfer.rounds.answering.update_family", fit)
+    folder = _round(tmp_path / "1", recorded)
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2" / "round.yaml").touch()
+    with pytest.raises(BadInput, match="2 exists and holds a round"):
+        answer_round(folder, tmp_path / "2", FAST)
+    (tmp_path / "file").touch()
+    with pytest.raises(BadInput, match="file exists; choose another folder"):
+        answer_round(folder, tmp_path / "file", FAST)

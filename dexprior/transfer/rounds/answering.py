@@ -76,13 +76,15 @@ def answer_round(
         seed: of fit and panel.
 
     Raises:
-        BadInput: a round without family, probe or replays, or of another task; replays that show nothing, or what no
-            parameter stands for.
+        BadInput: `out` holds a round; a round without family, probe or replays, or of another task; replays that show
+            nothing, or what no parameter stands for.
         UnknownName: a parameter that the task does not have.
         ArtifactError: a round without an explanation, or a damaged one.
     """
     settings = settings or AnswerConfig()
     folder, out = Path(folder), Path(out)
+    if (out / "round.yaml").exists() or (out.exists() and not out.is_dir()):  # before minutes are spent on a fit
+        raise BadInput(f"out={out} exists{' and holds a round' if out.is_dir() else ''}; choose another folder")
     found = read_round(folder)
     given = found.settings
     for name in ("family", "probe", "replays"):
@@ -106,6 +108,7 @@ def answer_round(
     for name in blamed:
         others[:, whole.names.index(name)] = whole.medians()[whole.names.index(name)]
     seen, W = whitened(observations_of(real, settings.window), simulate(others))
+    out.mkdir(parents=True, exist_ok=True)
     update = update_family(
         whole, seen, simulate=lambda values: simulate(values) @ W.T,
         blamed=blamed, settings=settings.update, seed=seed,
@@ -123,14 +126,6 @@ def answer_round(
         f"family=ParameterFamily.read({str(out / _FAMILY)!r})): no verb of dexprior trains {probe.task.name!r}, "
         "train-policy knows insertion and push"
     )
-    write_template(
-        out,
-        {
-            "round": _next(given.round), "policy": given.policy, "task": given.task, "panel": given.panel,
-            "sim": given.sim, "real": given.real, "family": _FAMILY, "probe": _PROBE, "replays": "replays",
-            "actions": update.actions,
-        },
-    )  # fmt: skip
     write_json(out / _FAMILY, family.to_json())
     shutil.copyfile(folder / str(given.probe), out / _PROBE)
     result = {
@@ -142,6 +137,14 @@ def answer_round(
         "left_to_do": left,
     }  # fmt: skip
     write_json(out / "update.json", result)
+    write_template(  # last: a folder with a round.yaml has all that it names
+        out,
+        {
+            "round": _next(given.round), "policy": given.policy, "task": given.task, "panel": given.panel,
+            "sim": given.sim, "real": given.real, "family": _FAMILY, "probe": _PROBE, "replays": "replays",
+            "actions": update.actions,
+        },
+    )  # fmt: skip
     return result
 
 
@@ -157,6 +160,8 @@ def _causes(folder: Path, family: ParameterFamily, settings: UpdateConfig) -> di
         causes, seen = {str(name): float(p) for name, p in data["causes"].items()}, bool(data["seen"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(f"{path} is not an explanation of `dexprior ledger add`: {error!r}") from None
+    if wrong := [f"{name} = {p}" for name, p in causes.items() if not 0.0 <= p <= 1.0]:
+        raise ArtifactError(f"{path}: {wrong[0]} is no probability; `dexprior ledger add {folder}` writes it anew")
     if not seen:
         raise BadInput(f"{folder}: its replays show nothing that the family does not do; there is nothing to fit")
     name = max((c for c in causes if c != UNKNOWN), key=lambda c: causes[c], default=UNKNOWN)
