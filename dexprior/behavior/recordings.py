@@ -134,6 +134,10 @@ def _manifest(path: Path) -> dict[str, Any]:
         raise ArtifactError(f"{path} is not a manifest of recordings: {error!r}") from None
     if schema != MANIFEST:
         raise ArtifactError(f"{path} holds {schema!r}, this version reads {MANIFEST!r}")
+    if not isinstance(folder, str) or not isinstance(init, str | None):
+        raise ArtifactError(
+            f"{path} is not a manifest of recordings: folder = {folder!r} and init = {init!r} are no paths"
+        )
     if hashlib.sha256("".join(f"{f}\0{s}\n" for f, s in listed).encode()).hexdigest() != checksum:
         raise ArtifactError(f"{path}: its list of episodes was edited: it no longer has the checksum {checksum[:16]}")
     return {"episodes": plain["episodes"], "checksum": checksum, "folder": folder, "init": init}

@@ -119,21 +119,25 @@ class ParameterFamily:
         """Inverse of `to_json`.
 
         Raises:
-            BadInput: a missing or unknown key, or a density that does not fit the parameters.
+            BadInput: a missing or unknown key, one of another type, or a density that does not fit the parameters.
             UnknownName: no such density.
         """
         try:
             density = density_from_json(data["density"]) if "density" in data else INDEPENDENT
             return cls(data["name"], tuple(Parameter(**p) for p in data["parameters"]), density)
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise BadInput(f"not a parameter family: {error}") from None
 
     @classmethod
     def read(cls, path: str | Path) -> ParameterFamily:
-        """Read a family from a JSON file."""
+        """Read a family from a JSON file.
+
+        Raises:
+            BadInput: a missing or damaged file, or another one; named.
+        """
         try:
             return cls.from_json(json.loads(Path(path).read_text()))
-        except (OSError, json.JSONDecodeError) as error:
+        except (OSError, ValueError) as error:
             raise BadInput(f"cannot read a parameter family from {path}: {error}") from None
 
     @property

@@ -455,7 +455,7 @@ def read_panel(path: Path) -> Panel:
 
     try:
         return Panel.from_json(json.loads(path.read_text()))
-    except (OSError, json.JSONDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise BadInput(f"cannot read a panel from {path}: {error}") from None
 
 

@@ -266,3 +266,12 @@ def test_files_that_cannot_be_read(tmp_path):
     (tmp_path / "half.json").write_text("{")
     with pytest.raises(BadInput, match="cannot read a parameter family from"):
         ParameterFamily.read(tmp_path / "half.json")
+
+
+def test_a_file_with_another_type_in_it_is_named(tmp_path):
+    path = tmp_path / "family.json"
+    good = ParameterFamily("one", (Parameter(name="mass", unit="kg", low=0.1, high=1.0, target="body/block/mass"),))
+    for text in ("[]", json.dumps(good.to_json()).replace('"body/block/mass"', "null"), "\xff"):
+        path.write_bytes(text.encode("latin1"))
+        with pytest.raises(BadInput, match=r"cannot read a parameter family from .*family.json"):
+            ParameterFamily.read(path)
