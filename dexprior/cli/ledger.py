@@ -231,6 +231,8 @@ def _update(config: Config, words: list[str]) -> int:
         return _answer(config, words[0])
     from dexprior.pipeline.lab import update_folder
 
+    if any((Path(config.out) / name).exists() for name in ("round.yaml", "ledger.json")):
+        raise BadInput(f"ledger update: out={config.out} holds a round already; choose another folder")
     show(update_folder(words[0], config.out, by=config.by).as_dict())
     return 0
 

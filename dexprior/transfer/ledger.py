@@ -128,7 +128,7 @@ def read_ledger(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     if not path.is_file():
-        raise ArtifactError(f"{path}: no such ledger")
+        raise ArtifactError(f"{path}: no such ledger; `dexprior ledger add {path.parent}` writes one")
     try:
         data = json.loads(path.read_text())
         schema = data["header"]["schema"]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dexprior.artifacts import RunFolder
 from dexprior.cli.ledger import Config, run
 from dexprior.errors import ArtifactError, BadInput
-from dexprior.pipeline.lab import LabConfig
+from dexprior.pipeline.lab import LabConfig, run_lab
 from dexprior.pipeline.lab.gait import GAIT, gait
 from dexprior.pipeline.lab.rounds import lab_task
 from dexprior.pipeline.lab.worlds import FRICTION, assumed_family, levels, other_family
@@ -48,3 +49,15 @@ def test_what_is_no_round_is_named(tmp_path):
         run(Config(out=str(tmp_path)), ["update", str(tmp_path)])
     with pytest.raises(BadInput, match="one folder of a round, got 0"):
         run(Config(), ["update"])
+
+
+def test_nothing_that_is_there_is_written_over(tmp_path):
+    for name in ("ledger.json", "round.yaml"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / name).touch()
+        with pytest.raises(BadInput, match=f"{name} holds a round already"):
+            run(Config(out=str(tmp_path / name)), ["update", str(tmp_path)])
+    RunFolder(tmp_path / "lab", stage="lab", config=LabConfig(), seed=1).open()
+    (tmp_path / "lab" / "round-1").mkdir()
+    with pytest.raises(ArtifactError, match="belongs to a run with seed 1"):
+        run_lab(LabConfig(), tmp_path / "lab", seed=0)

@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.artifacts import write_json
+from dexprior.artifacts import RunFolder, write_json
 from dexprior.envs.tasks import TaskPanel
 from dexprior.errors import UnknownName
 from dexprior.pipeline.lab.gait import GAIT
@@ -115,8 +115,12 @@ def update_folder(folder: str | Path, out: str | Path, *, by: By = "family") -> 
 
 
 def run_lab(config: LabConfig, out: str | Path, *, seed: int) -> dict[str, Any]:
-    """Both rounds, with each answer, written to `round-1`, `round-2-family` and `round-2-recovery`; what came of it."""
-    out = Path(out)
+    """Both rounds, with each answer, written to `round-1`, `round-2-family` and `round-2-recovery`; what came of it.
+
+    Raises:
+        ArtifactError: `out` holds a lab of another configuration or seed.
+    """
+    out = RunFolder(Path(out), stage="lab", config=config, seed=seed).open().path
     first = first_round(config, seed=seed)
     save_round(first, out / "round-1")
     answers = {by: update_folder(out / "round-1", out / f"round-2-{by}", by=by) for by in get_args(By)}

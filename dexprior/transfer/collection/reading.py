@@ -145,7 +145,7 @@ def read_back(plan: Mapping[str, Any], sheet: str | Path, *, partial: bool = Fal
     stopped = verdict is not None and verdict.stopped > 0
     missing = [n for protocol, names in blank.items() if not (protocol == VERIFY and stopped) for n in names]
     if missing and not partial:
-        raise BadInput(f"{sheet}: no result of {_some(missing)}; plan.partial=true reads a campaign that goes on")
+        raise BadInput(f"{sheet}: no result of {_some(missing)}; partial=true reads a campaign that goes on")
     before = _belief(plan)
     protocols = {
         name: Protocol(**p | {"records": tuple(Recorded(**r) for r in p["records"]), "requires": tuple(p["requires"])})
