@@ -10,6 +10,7 @@ import pytest
 
 from dexprior.artifacts import write_json
 from dexprior.cli.ledger import Config, run
+from dexprior.cli.main import main
 from dexprior.data.traces import write_trace
 from dexprior.errors import ArtifactError, BadInput, UnknownName
 from dexprior.families import ParameterFamily
@@ -184,3 +185,9 @@ def test_an_out_that_is_taken_is_refused_before_the_fit(tmp_path, recorded, monk
     (tmp_path / "file").touch()
     with pytest.raises(BadInput, match="file exists; choose another folder"):
         answer_round(folder, tmp_path / "file", FAST)
+
+
+def test_a_player_that_there_is_not_is_refused_before_the_fit(tmp_path, recorded, capsys):
+    folder = _round(tmp_path / "1", recorded)
+    assert main(["ledger", "update", str(folder), f"out={tmp_path / '2'}", "answer.player=nobody"]) == 1
+    assert "'expert', 'random' or 'still'" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import shutil
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Bool
@@ -31,6 +31,7 @@ from dexprior.transfer.rounds.reading import read_round, write_template
 from dexprior.transfer.summaries import moving, observations_of, predict, whitened
 from dexprior.transfer.updating import UpdateConfig, blamed_parameters, update_family
 from dexprior.worlds.tasks import TASKS, Task
+from dexprior.worlds.tasks.experts import expert_of
 
 __all__ = ["AnswerConfig", "answer_round"]
 
@@ -48,7 +49,7 @@ class AnswerConfig:
     """Draws of the parameters that are not blamed: what they do counts as noise."""
     panel: Annotated[int, Ge(2)] = 32
     """Instances on which the family before and after are compared."""
-    player: str = "expert"
+    player: Literal["expert", "random", "still"] = "expert"
     """Who is let act on them: the task's `expert`, `random` or `still`."""
     update: UpdateConfig = UpdateConfig(
         conditioning=ConditioningConfig(sampler=SamplerConfig(particles=32, moves=8), population=8, evaluations=48)
@@ -93,6 +94,8 @@ def answer_round(
     probe = Probe.read(folder / str(given.probe))
     if given.task in TASKS and given.task != probe.task.name:
         raise BadInput(f"{folder / 'round.yaml'}: task is {given.task!r}, its probe is of {probe.task.name!r}")
+    if settings.player == "expert":
+        expert_of(probe.task.name)  # a task without one is named before the fit
     assert found.family is not None
     whole = completed(probe.task, found.family)
     causes = _causes(folder, whole, settings.update)
