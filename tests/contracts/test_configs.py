@@ -55,7 +55,7 @@ def test_plain_form_is_lossless_and_hashes_alike(verb):
 
 @pytest.mark.parametrize("verb", CONFIGURED)
 def test_every_field_has_a_sentence(verb):
-    silent = [path for path, _, text in _fields(_class(verb), "") if not text]
+    silent = [path for path, _, text in _fields(_class(verb)(), "") if not text]
     assert not silent
 
 
