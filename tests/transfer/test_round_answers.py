@@ -18,6 +18,7 @@ from dexprior.transfer.conditioning import ConditioningConfig, Observations, Sam
 from dexprior.transfer.diagnosis import completed, identified
 from dexprior.transfer.replay import replay, wiping
 from dexprior.transfer.rounds import AnswerConfig, answer_round, read_round
+from dexprior.transfer.rounds.adding import evidence_hash
 from dexprior.transfer.summaries import moving, observations_of, predict, whitened
 from dexprior.transfer.updating import UpdateConfig
 from dexprior.types import Channel, Trace
@@ -66,7 +67,8 @@ def _round(folder, recorded, *, task="wipe", policy="expert", family=ASSUMED, ca
                           kind="measured") for name in ("pose", "force")
         }  # fmt: skip
         write_trace(Trace(channels=channels, panel_hash="mine"), folder / "replays" / f"{k}.mcap")
-    write_json(folder / "explanation.json", {"causes": dict(causes) | {"unknown": 0.1}, "seen": seen})
+    explanation = {"causes": dict(causes) | {"unknown": 0.1}, "seen": seen}
+    write_json(folder / "explanation.json", explanation | {"evidence": evidence_hash(folder, read_round(folder))})
     return folder
 
 
@@ -170,6 +172,13 @@ def test_what_is_not_fitted_counts_as_noise():
     plain, marginal = (np.array(p_values) < 0.05).mean(axis=0)
     assert plain > 0.9
     assert marginal < 0.12
+
+
+def test_replays_that_came_after_the_explanation_are_not_fitted_under_it(tmp_path, recorded):
+    folder = _round(tmp_path / "1", recorded)
+    (folder / "replays" / "0.mcap").unlink()
+    with pytest.raises(BadInput, match="explains other replays, or another probe or family"):
+        answer_round(folder, tmp_path / "2", FAST)
 
 
 def test_an_out_that_is_taken_is_refused_before_the_fit(tmp_path, recorded, monkeypatch):

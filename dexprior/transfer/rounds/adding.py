@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dexprior.artifacts import write_json
+from dexprior.artifacts import file_hash, write_json
 from dexprior.data.traces import read_trace
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
@@ -40,7 +41,7 @@ from dexprior.types import Channel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["EXPLANATION", "Replays", "add_round", "read_replays"]
+__all__ = ["EXPLANATION", "Replays", "add_round", "evidence_hash", "read_replays"]
 
 EXPLANATION = "explanation.json"
 """File of a round's diagnosis with its causes."""
@@ -105,7 +106,8 @@ def add_round(
         )  # fmt: skip
         compared.append(replays)
         diagnosis = explained.gaps
-        write_json(folder / EXPLANATION, explained.to_json())  # what `ledger update` begins with
+        evidence = {"evidence": evidence_hash(folder, found)}
+        write_json(folder / EXPLANATION, explained.to_json() | evidence)  # what `ledger update` begins with
         notes.append(f"The probe's replays: {_said(explained)}.")
     measured_in = sorted({name for c in compared for name in c.distance})
     mean = {name: float(np.mean([c.distance[name] for c in compared if name in c.distance])) for name in measured_in}
@@ -146,6 +148,13 @@ def _compare_instances(
         compared.append(_Compared.of(f"Instance {instance}", family, measured, config, seed))
         notes += [f"Instance {instance}: {note}." for note in measured.notes]
     return compared, notes
+
+
+def evidence_hash(folder: Path, found: Round) -> str:
+    """Of what an explanation rests on: the round's family and probe, and every replay of it."""
+    named = [folder / name for name in (found.settings.family, found.settings.probe) if name is not None]
+    replays = [] if found.settings.replays is None else sorted((folder / found.settings.replays).glob("*.mcap"))
+    return hashlib.sha256("".join(file_hash(path) for path in (*named, *replays)).encode()).hexdigest()[:16]
 
 
 def read_replays(

@@ -26,8 +26,8 @@ from dexprior.stats import Rate, compare_pairs
 from dexprior.transfer.conditioning import ConditioningConfig, SamplerConfig
 from dexprior.transfer.diagnosis import UNKNOWN, cause_of, completed
 from dexprior.transfer.replay import Probe
-from dexprior.transfer.rounds.adding import EXPLANATION, read_replays
-from dexprior.transfer.rounds.reading import read_round, write_template
+from dexprior.transfer.rounds.adding import EXPLANATION, evidence_hash, read_replays
+from dexprior.transfer.rounds.reading import Round, read_round, write_template
 from dexprior.transfer.summaries import moving, observations_of, predict, whitened
 from dexprior.transfer.updating import UpdateConfig, blamed_parameters, update_family
 from dexprior.worlds.tasks import TASKS, Task
@@ -98,7 +98,7 @@ def answer_round(
         expert_of(probe.task.name)  # a task without one is named before the fit
     assert found.family is not None
     whole = completed(probe.task, found.family)
-    causes = _causes(folder, whole, settings.update)
+    causes = _causes(folder, found, whole, settings.update)
     real = read_replays(probe, folder / str(given.replays), whole, seed=seed).real
     channels = tuple(real.values)
     blamed = moving(
@@ -151,7 +151,7 @@ def answer_round(
     return result
 
 
-def _causes(folder: Path, family: ParameterFamily, settings: UpdateConfig) -> dict[str, float]:
+def _causes(folder: Path, found: Round, family: ParameterFamily, settings: UpdateConfig) -> dict[str, float]:
     """Probabilities of the causes, where they show something that a free parameter stands for."""
     path = folder / EXPLANATION
     if not path.is_file():
@@ -161,10 +161,16 @@ def _causes(folder: Path, family: ParameterFamily, settings: UpdateConfig) -> di
     try:
         data = json.loads(path.read_text())
         causes, seen = {str(name): float(p) for name, p in data["causes"].items()}, bool(data["seen"])
+        evidence = data["evidence"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ArtifactError(f"{path} is not an explanation of `dexprior ledger add`: {error!r}") from None
     if wrong := [f"{name} = {p}" for name, p in causes.items() if not 0.0 <= p <= 1.0]:
         raise ArtifactError(f"{path}: {wrong[0]} is no probability; `dexprior ledger add {folder}` writes it anew")
+    if evidence != evidence_hash(folder, found):
+        raise BadInput(
+            f"{path} explains other replays, or another probe or family, than lie beside it; `dexprior ledger add "
+            f"{folder}` writes it anew"
+        )
     if not seen:
         raise BadInput(f"{folder}: its replays show nothing that the family does not do; there is nothing to fit")
     name = max((c for c in causes if c != UNKNOWN), key=lambda c: causes[c], default=UNKNOWN)
