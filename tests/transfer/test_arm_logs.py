@@ -356,3 +356,47 @@ def test_the_report_of_traces_is_that_of_the_same_csv(tmp_path, capsys):
     for joint in JOINTS:
         lag = found["mcap"]["joints"][joint]["lag_s"]
         assert lag["lowest"] - 5e-4 <= 0.08 <= lag["highest"] + 5e-4
+
+
+def _servo_log(path: Path, *, lag: float = 0.05, off: int | None = None, n: int = 1201) -> Path:
+    """A servo on a bench that follows its goal late, by a fixed time."""
+    t = 0.005 * np.arange(n)
+    goal, seen = np.sin(3.0 * t + t**2), np.sin(3.0 * (t - lag) + (t - lag) ** 2)
+    rows = [
+        {"timestamp": t[k], "position": seen[k], "goal_position": goal[k], "speed": 0.0, "input_volts": 7.3,
+         "temp": 30.0, "torque_enable": off is None or k < off, "load": 0} for k in range(n)
+    ]  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = {"mass": 0.5, "length": 0.1, "kp": 100, "vin": 7.4, "dt": 0.005, "entries": rows}
+    path.write_bytes(gzip.compress(json.dumps(data).encode()))
+    return path
+
+
+def test_a_servo_on_a_bench_is_a_log_of_one_joint(tmp_path):
+    log = read_arm_log(_servo_log(tmp_path / "sine.json.gz"))
+    assert (log.name, log.joints, log.notes) == ("sine", ("servo",), ())
+    assert len(log.measured) == len(log.command) == 1201
+    assert log.seconds == pytest.approx(6.0)
+    found = read_arm_log(_servo_log(tmp_path / "drop.json.gz", off=801))
+    assert found.notes == ("the motor is switched off at 4.005 s",)
+    assert len(found.measured) == 801
+    with pytest.raises(BadInput, match="driven in its first 50 entries; at least 100"):
+        read_arm_log(_servo_log(tmp_path / "off.json.gz", off=50))
+
+
+def test_a_folder_of_folders_of_logs_names_them(tmp_path):
+    _servo_log(tmp_path / "raw" / "a.json.gz")
+    _servo_log(tmp_path / "processed" / "a.json.gz")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(BadInput, match=r"holds no log: .*; there are some in processed, raw$"):
+        read_arm_logs(tmp_path)
+
+
+def test_the_report_of_a_bench_finds_the_lag(tmp_path, capsys):
+    for k in range(2):
+        _servo_log(tmp_path / "logs" / f"{k}.json.gz")
+    (tmp_path / "logs" / "cut.json.gz").write_bytes((tmp_path / "logs" / "0.json.gz").read_bytes()[:500])
+    assert main(["ledger", "report", str(tmp_path / "logs"), f"out={tmp_path / 'page'}"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["lag_s"]["servo"]["median"] == pytest.approx(0.05, abs=1e-3)
+    assert list(shown["left_out"]) == ["cut"]

@@ -1,6 +1,6 @@
 """Logs of a position-controlled arm: what was commanded and what was measured, each with its own clock.
 
-Three forms are read.
+Four forms are read.
 
 - A folder a motion, as the SO-101 recordings of isaac-sim2real/sage (Apache-2.0) have it: `joint_list.txt` (a name a
   line), `control.csv` and `state_motor.csv` with the columns `timestamp` [microseconds] and `positions`, a JSON list
@@ -9,9 +9,11 @@ Three forms are read.
   `t_measured` [s], where the measurements have a clock of their own.
 - A trace a motion, `NAME.mcap` (docs/traces.md), with one commanded and one measured channel in rad, called `command`
   and `measured` where there are several; `info["joints"]`, or `info["names"]` of the command, names their numbers.
+- A JSON file a motion, `NAME.json`, of one servo on a test bench (`dexprior.transfer.servo.logs`); its joint is
+  called `servo`, and only what comes before the motor is switched off is used.
 
-Any CSV may be gzipped. A log that was cut off (a gzip stream without its end, half a last record) is read as far as
-it is whole, and says so in `ArmLog.notes`; anything else that is wrong is refused by name.
+Any CSV or JSON may be gzipped. A CSV that was cut off (a gzip stream without its end, half a last record) is read as
+far as it is whole, and says so in `ArmLog.notes`; anything else that is wrong is refused by name.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from jaxtyping import Float
 
 from dexprior.data.traces import events_of, read_trace
 from dexprior.errors import ArtifactError, BadInput
+from dexprior.transfer.servo.logs import read_servo_entries
 from dexprior.types import Channel, ChannelKind, Trace
 
 __all__ = ["ArmLog", "is_arm_log", "read_arm_log", "read_arm_logs", "read_table"]
@@ -165,9 +168,10 @@ def read_arm_logs(folder: str | Path) -> tuple[list[ArmLog], dict[str, str]]:
         raise BadInput(f"{folder} is no folder of logs")
     paths = sorted(p for p in folder.iterdir() if is_arm_log(p))
     if not paths:
+        below = [p.name for p in sorted(folder.iterdir()) if p.is_dir() and any(map(is_arm_log, p.iterdir()))]
         raise BadInput(
-            f"{folder} holds no log: neither folders with control.csv and state_motor.csv, nor files NAME.csv (also "
-            ".gz), nor traces NAME.mcap"
+            f"{folder} holds no log: neither folders with control.csv and state_motor.csv, nor files NAME.csv or "
+            f"NAME.json (also .gz), nor traces NAME.mcap{'; there are some in ' + ', '.join(below) if below else ''}"
         )
     logs, refused = [], {}
     for path in paths:
@@ -181,7 +185,7 @@ def read_arm_logs(folder: str | Path) -> tuple[list[ArmLog], dict[str, str]]:
 
 
 def read_arm_log(path: str | Path) -> ArmLog:
-    """One motion: a folder, a CSV file, or a trace.
+    """One motion: a folder, a CSV or JSON file, or a trace.
 
     Raises:
         BadInput: a file, column or joint that is missing, values that are not finite or not radians, a clock that
@@ -190,8 +194,12 @@ def read_arm_log(path: str | Path) -> ArmLog:
     path = Path(path)
     if not path.exists():
         raise BadInput(f"no log at {path}")
-    read = _read_folder if path.is_dir() else _read_mcap if path.suffix == ".mcap" else _read_file
-    log = read(path)
+    if path.is_dir():
+        log = _read_folder(path)
+    elif path.suffix == ".mcap":
+        log = _read_mcap(path)
+    else:
+        log = _read_servo(path) if path.name.endswith((".json", ".json.gz")) else _read_file(path)
     for label, t, value in (("command", log.t_command, log.command), ("measured", log.t_measured, log.measured)):
         _check_clock(path, label, t)
         _check_values(path, label, t, value, log.joints)
@@ -214,14 +222,14 @@ def read_arm_log(path: str | Path) -> ArmLog:
 
 
 def is_arm_log(path: Path) -> bool:
-    """Whether a path looks like one: a folder with one of its two files, or a CSV."""
+    """Whether a path looks like one: a folder with one of its two files, or a file with the ending of one."""
     if path.is_dir():
         return any((path / f"{name}.csv{end}").exists() for name in ("control", "state_motor") for end in ("", ".gz"))
-    return path.name.endswith((".csv", ".csv.gz", ".mcap"))
+    return path.name.endswith((".csv", ".csv.gz", ".json", ".json.gz", ".mcap"))
 
 
 def _stem(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".mcap")
+    return path.name.removesuffix(".gz").removesuffix(".csv").removesuffix(".json").removesuffix(".mcap")
 
 
 def _read_folder(folder: Path) -> ArmLog:
@@ -260,6 +268,20 @@ def _read_mcap(path: Path) -> ArmLog:
         return ArmLog.from_trace(read_trace(path, check=False), _stem(path))  # clocks are looked at as for every log
     except ArtifactError as error:
         raise BadInput(str(error)) from None
+
+
+def _read_servo(path: Path) -> ArmLog:
+    entries = read_servo_entries(path)
+    off = entries["torque_enable"] < 0.5
+    driven = int(off.argmax()) if off.any() else len(off)
+    t = entries["timestamp"][:driven]
+    if driven < _FEWEST:
+        raise BadInput(f"{path}: the motor is driven in its first {driven} entries; at least {_FEWEST} are needed")
+    notes = () if driven == len(off) else (f"the motor is switched off at {entries['timestamp'][driven]:.3f} s",)
+    return ArmLog(
+        name=_stem(path), joints=("servo",), t_command=t, command=entries["goal_position"][:driven, None],
+        t_measured=t, measured=entries["position"][:driven, None], notes=notes,
+    )  # fmt: skip
 
 
 def _joint_channel(trace: Trace, where: str, name: str, kind: ChannelKind) -> tuple[str, Channel]:
