@@ -39,6 +39,10 @@ _MOST_SKIN = 0.3
 """A picture of which more looks like skin is of something else of that colour, e.g. wood."""
 
 
+_REST = 0.5  # palm lengths
+_MOSTLY = 0.4  # share of a clip that a hand rests in one place, from which on the median picture may show it there
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing that is wrong."""
@@ -150,7 +154,8 @@ def check_episode(
         elif detect is not None:
             found += _seen(where, camera, frames, sample.hand, detect(frames), settings)
         else:
-            found += _covered(where, camera, frames, sample.hand, (segment or hand_pixels)(frames), settings)
+            mask = (segment or hand_pixels)(frames)
+            found += _covered(where, camera, frames, sample.hand, mask, settings, by_motion=segment is None)
     return [Problem(name, kind, reason) for kind, reason in found]
 
 
@@ -253,23 +258,37 @@ def _covered(
     hand: HandTrajectory,
     mask: Bool[np.ndarray, "time height width"],
     settings: ValidationConfig,
+    *,
+    by_motion: bool,
 ) -> Iterator[Found]:
-    """Compare projected joints with the pixels that are hand."""
+    """Compare projected joints with the pixels that are hand; where motion tells them, not while the hand rests."""
     from scipy.ndimage import distance_transform_edt
 
+    pixels, depth, inside = _projected(camera, hand)
     usable = hand.valid & mask.any(axis=(1, 2))
     if not usable.any():  # a still hand of no colour of its own: nothing to compare with
         return
-    pixels, depth, inside = _projected(camera, hand)
     if not inside[usable].any():
         yield "reprojection", f"{where}no joint of the hand projects into the picture in any frame"
         return
+    if by_motion:
+        usable &= ~_resting(camera, hand, pixels, depth)
     misses = []
     for k in np.flatnonzero(usable & (inside.sum(axis=1) >= 5)):
         column, row = np.floor(pixels[k, inside[k]]).astype(int).T
         away = distance_transform_edt(~mask[k])[row, column]
         misses.append(away.mean() / _palm_pixels(camera, hand, depth[k]))
     yield from _verdict(where, misses, "where the hand is seen", settings.reprojection)
+
+
+def _resting(
+    camera: Camera, hand: HandTrajectory, pixels: Float[np.ndarray, "time 21 2"], depth: Float[np.ndarray, "time 21"]
+) -> Bool[np.ndarray, " time"]:
+    """Frames in which the hand is where it is most of the time, and so in the clip's median picture itself."""
+    middle = np.median(pixels[hand.valid], axis=0) if hand.valid.any() else np.zeros((21, 2))
+    away = np.linalg.norm(pixels - middle, axis=-1).mean(axis=1)
+    near = away < _REST * np.array([_palm_pixels(camera, hand, row) for row in depth])
+    return near & hand.valid & (near[hand.valid].mean() > _MOSTLY if hand.valid.any() else False)
 
 
 def _seen(

@@ -43,12 +43,14 @@ def draw(camera: Camera, joints: np.ndarray) -> np.ndarray:
     return frames
 
 
-def pictured_episode(seed: int = 0, *, n: int = 24, size: int = 64, fps: float = 24.0, side: str = "right") -> Episode:
-    """An episode with a second view, all of it consistent."""
+def pictured_episode(
+    seed: int = 0, *, n: int = 24, size: int = 64, fps: float = 24.0, side: str = "right", rest: int = 0
+) -> Episode:
+    """An episode with a second view, all of it consistent; in its last `rest` frames the hand rests."""
     rng = np.random.default_rng(seed)
     t = np.arange(n) / fps
     wrist = np.zeros((n, 7))
-    way = np.linspace(-0.1, 0.1, n)
+    way = np.concatenate([np.linspace(-0.1, 0.1, n - rest), np.full(rest, 0.1)])
     wrist[:, :3] = np.stack([0.45 + rng.uniform(-0.02, 0.02) + 0 * way, way, 0.1 + 0.03 * np.cos(20 * way)], axis=1)
     wrist[:, 3] = 1.0
     fingers = np.zeros((n, 15, 3))

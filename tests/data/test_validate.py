@@ -37,6 +37,11 @@ def changed(episode: Episode, *, hand=None, **sample) -> Episode:
     return dataclasses.replace(episode, sample=dataclasses.replace(episode.sample, **sample))
 
 
+def colourless(frames: np.ndarray) -> np.ndarray:
+    """Grey pictures: no pixel has the colour of skin."""
+    return np.repeat(frames.mean(axis=-1, keepdims=True).round().astype(np.uint8), 3, axis=-1)
+
+
 @pytest.fixture(scope="module")
 def clean() -> Episode:
     return pictured_episode(0)
@@ -214,6 +219,18 @@ def test_a_detector_is_compared_joint_by_joint(clean):
 def test_a_still_hand_that_nothing_tells_from_the_table_is_not_judged(clean):
     grey = np.full_like(clean.sample.frames, 120)
     assert check(dataclasses.replace(changed(clean, frames=grey), views=())) == []
+
+
+def test_a_hand_that_rests_most_of_the_time_is_judged_while_it_moves():
+    """In the clip's median picture it lies where it rests, so that only other things move there."""
+    resting = pictured_episode(0, n=96, rest=64)
+    frames = colourless(resting.sample.frames)
+    for k in range(len(frames)):
+        frames[k, 60:, (3 * k) % 60 : (3 * k) % 60 + 4] = 255
+    grey = changed(resting, frames=frames)
+    assert check(dataclasses.replace(grey, views=())) == []
+    shifted = changed(grey, frames=np.roll(grey.sample.frames, 12, axis=2))
+    assert kinds(check(dataclasses.replace(shifted, views=()))) == {"reprojection"}
 
 
 # --- damage ---
