@@ -6,14 +6,11 @@ so that each can be reached by one strike; every method searches for them with t
 
 from __future__ import annotations
 
-import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
-from dexprior.artifacts import write_json
 from dexprior.collision.stage import CollisionConfig
 from dexprior.config import to_plain
 from dexprior.errors import BadInput
@@ -24,9 +21,9 @@ from dexprior.policy.pushing.strike_study import (
     StrikeStudyConfig,
     check_counts,
     describe,
-    open_benches,
     open_record,
     read_cell,
+    run_cells,
 )
 from dexprior.stats import bootstrap_nested
 
@@ -85,22 +82,12 @@ def evaluate_plans(
     record = open_record(
         study, base, folder, stage="strike-plans", collision=collision, n_real=n_real, seed=seed, more=more
     )
-    files = {
-        cell: record.file("{}/setting_{}/draw_{:03d}.json".format(*cell))
-        for cell in itertools.product(study.shapes, study.settings, range(draws))
-    }
     shape = (len(study.methods), len(_FIGURES), repeats, targets)
-    found = {cell: _read(file, study, shape) for cell, file in files.items() if file.exists()}
-    missing = list(dict.fromkeys(cell[:2] for cell in files if cell not in found))
-    with tqdm(total=len(files), desc="cells", disable=not progress) as bar:
-        bar.update(len(found))
-        for bench in open_benches(study, base, record, collision=collision, n_real=n_real, missing=missing):
-            for draw in range(draws):
-                file = files[bench.world.shape, bench.setting, draw]
-                if not file.exists():
-                    write_json(file, _cell(bench, seed, draw, targets, repeats, plan))
-                    bar.update()
-    found |= {cell: _read(file, study, shape) for cell, file in files.items() if cell not in found}
+    found = run_cells(
+        study, base, record, collision=collision, n_real=n_real, draws=draws, progress=progress,
+        make=lambda bench, draw: _cell(bench, seed, draw, targets, repeats, plan),
+        read=lambda file: _read(file, study, shape),
+    )  # fmt: skip
     return {
         "schema": "dexprior.strike_plans/1",
         "study": to_plain(study),

@@ -48,9 +48,9 @@ __all__ = [
     "check_counts",
     "describe",
     "evaluate_strikes",
-    "open_benches",
     "open_record",
     "read_cell",
+    "run_cells",
 ]
 
 OURS = "hybrid"
@@ -59,6 +59,8 @@ _COLUMNS = ("velocity", "position", "orientation")
 _FIGURES = (*(f"acc_{e:g}" for e in THRESHOLDS), "median", "velocity", "position", "orientation")
 """Shares of relative errors of the velocity below each threshold, its median and mean; means at rest [m], [rad]."""
 
+Cell = tuple[str, int, int]
+"""Shape, number of the setting, number of the draw."""
 Shape = Literal["semi_cylinder", "square", "triangle"]
 _SHAPES: tuple[Shape, ...] = ("semi_cylinder", "square", "triangle")
 Method = Literal[
@@ -159,7 +161,49 @@ class Bench:
             raise BadInput(f"{self.world.shape} in setting {self.setting}: {error}") from None
 
 
-def open_benches(
+def run_cells(
+    study: StrikeStudyConfig,
+    base: Path,
+    record: RunFolder,
+    *,
+    collision: CollisionConfig,
+    n_real: int,
+    draws: int,
+    make: Callable[[Bench, int], dict[str, Any]],
+    read: Callable[[Path], dict[str, Any]],
+    progress: bool,
+) -> dict[Cell, dict[str, Any]]:
+    """Every cell of a study; those whose files are there are read, before any other is made.
+
+    Args:
+        study: shapes and settings.
+        base: file of the distilled network.
+        record: keeps the cells.
+        collision: as for `Bench`.
+        n_real: as for `Bench`.
+        draws: of every shape and setting.
+        make: a bench and the number of a draw -> plain data.
+        read: a cell's file, checked.
+        progress: show a bar over the cells.
+    """
+    files: dict[Cell, Path] = {
+        cell: record.file("{}/setting_{}/draw_{:03d}.json".format(*cell))
+        for cell in itertools.product(study.shapes, study.settings, range(draws))
+    }
+    found = {cell: read(file) for cell, file in files.items() if file.exists()}
+    missing = list(dict.fromkeys(cell[:2] for cell in files if cell not in found))
+    with tqdm(total=len(files), desc="cells", disable=not progress) as bar:
+        bar.update(len(found))
+        for bench in _open_benches(study, base, record, collision=collision, n_real=n_real, missing=missing):
+            for draw in range(draws):
+                file = files[bench.world.shape, bench.setting, draw]
+                if not file.exists():
+                    write_json(file, make(bench, draw))
+                    bar.update()
+    return {cell: found[cell] if cell in found else read(file) for cell, file in files.items()}
+
+
+def _open_benches(
     study: StrikeStudyConfig,
     base: Path,
     record: RunFolder,
@@ -225,21 +269,10 @@ def evaluate_strikes(
     if "hybrid_mujoco" in study.methods:
         raise BadInput("strikes.methods: hybrid_mujoco strikes as hybrid does and only slides otherwise; plan with it")
     record = open_record(study, base, folder, stage="strikes", collision=collision, n_real=n_real, seed=seed)
-    files = {
-        cell: record.file("{}/setting_{}/draw_{:03d}.json".format(*cell))
-        for cell in itertools.product(study.shapes, study.settings, range(draws))
-    }
-    found = {cell: _read(file, study) for cell, file in files.items() if file.exists()}
-    missing = list(dict.fromkeys(cell[:2] for cell in files if cell not in found))
-    with tqdm(total=len(files), desc="cells", disable=not progress) as bar:
-        bar.update(len(found))
-        for bench in open_benches(study, base, record, collision=collision, n_real=n_real, missing=missing):
-            for draw in range(draws):
-                file = files[bench.world.shape, bench.setting, draw]
-                if not file.exists():
-                    write_json(file, _cell(bench, seed, draw))
-                    bar.update()
-    found |= {cell: _read(file, study) for cell, file in files.items() if cell not in found}
+    found = run_cells(
+        study, base, record, collision=collision, n_real=n_real, draws=draws, progress=progress,
+        make=lambda bench, draw: _cell(bench, seed, draw), read=lambda file: _read(file, study),
+    )  # fmt: skip
     return {
         "schema": "dexprior.strike_evaluation/1",
         "study": to_plain(study),

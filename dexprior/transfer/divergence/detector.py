@@ -114,10 +114,10 @@ class DivergenceDetector:
                 "simulate groups of as many"
             )
         values = self.with_timing(real)
-        runs = {name: band.run(values[name]) for name, band in self.bands.items()}
+        statistics = {name: band.statistic(values[name]) for name, band in self.bands.items()}
         last = np.searchsorted(self.reference.t, real.until + 1e-9) - 1
         return [
-            self._verdicts(values, {name: run[g, : last[g] + 1] for name, run in runs.items()}, g, seed)
+            self._verdicts(values, {name: s[g, : last[g] + 1] for name, s in statistics.items()}, g, seed)
             for g in range(real.groups)
         ]
 
@@ -135,9 +135,10 @@ class DivergenceDetector:
         return float(known[len(known) - rank]) if rank else np.inf
 
     def _verdicts(
-        self, values: dict[str, np.ndarray], runs: dict[str, np.ndarray], g: int, seed: int
+        self, values: dict[str, np.ndarray], statistics: dict[str, np.ndarray], g: int, seed: int
     ) -> list[Divergence]:
         names, t, rng = list(self.bands), self.reference.t, np.random.default_rng([seed, g])
+        runs = {name: np.maximum.accumulate(statistics[name]) for name in names}
         p = np.stack([_p_values(self.thresholds[name], runs[name]) for name in names])
         adjusted = holm_columns(p)  # at each moment, of what is known by then: no alarm looks back
         found = []
@@ -149,7 +150,7 @@ class DivergenceDetector:
                 source = self.config.timing if name == TIMING else name
                 band = self.bands[source]
                 deviation, noise = band.deviation(values[source][g : g + 1])[0], band.noise / band.repeats
-                usual = self.bands[name].statistic(values[name][g : g + 1])[0, : alarm + 1] < 1.0
+                usual = statistics[name][: alarm + 1] < 1.0
                 stop = min(alarm, int(np.flatnonzero(usual).max(initial=0)) + self.config.onset_samples)
                 onset = find_onset(t, deviation, self._null[source], noise, stop, alarm, self.config, rng)
             found.append(
