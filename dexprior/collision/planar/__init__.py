@@ -6,7 +6,7 @@ from dexprior.collision.planar.identification import (
     identify_support_share,
     identify_torsional_friction,
 )
-from dexprior.collision.planar.rollout import PlanarStriker, object_velocity, rest_after, strike_contact
+from dexprior.collision.planar.rollout import PlanarStriker, SlidingStriker, object_velocity, rest_after, strike_contact
 from dexprior.collision.planar.sliding import SlideConfig, friction_acceleration, slide_to_rest
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "slide_to_rest",
     # strikes
     "PlanarStriker",
+    "SlidingStriker",
     "object_velocity",
     "rest_after",
     "strike_contact",

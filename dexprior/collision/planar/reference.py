@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.collision.clash import ClashConfig, ClashModel, StateFeatures, train_clash
-from dexprior.collision.planar.rollout import rest_after
+from dexprior.collision.planar.rollout import SlidingStriker
 from dexprior.collision.planar.strikes import StrikeImpacts
 from dexprior.collision.shapes.strikes import STRIKE_PARAMETERS, StrikeSampling, strike_features, strike_state
 from dexprior.worlds.pushing import PushingConfig, Strikes
@@ -22,35 +22,17 @@ __all__ = ["ReferenceStriker", "fit_reference", "train_reference"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReferenceStriker:
-    """Strikes objects at rest with the reference's network, then lets them slide to rest; a `StrikeSimulator`."""
+class ReferenceStriker(SlidingStriker):
+    """The reference's network answers the impact; the friction below is that of the slide, the network has its own."""
 
-    config: PushingConfig
     model: ClashModel
     """Of this shape, with its identified parameters."""
-    table_friction: float | None = None
-    """Coulomb coefficient of the slide, where it is not the world's; the network has its own for the impact."""
-    torsional_friction: float | None = None
-    """[m], where it is not the world's."""
-    contact_time: float | None = None
-    """As for `PlanarStriker` [s]."""
 
     def velocity_after(self, pose: Float[np.ndarray, "strike 3"], strikes: Strikes) -> Float[np.ndarray, "strike 3"]:
         """Object's [vx vy omega] right after it left the rod."""
         along, across, spin = self.model.predict(strike_state(strikes)).T
         c, s = np.cos(pose[:, 2]), np.sin(pose[:, 2])
         return np.column_stack([c * along - s * across, s * along + c * across, spin / self.config.footprint.gyration])
-
-    def __call__(self, pose: Float[np.ndarray, "strike 3"], strikes: Strikes) -> Float[np.ndarray, "strike 3"]:
-        """Poses [x y yaw] at which the struck objects come to rest."""
-        return rest_after(
-            self.config,
-            pose,
-            self.velocity_after(pose, strikes),
-            table_friction=self.table_friction,
-            torsional_friction=self.torsional_friction,
-            contact_time=self.contact_time,
-        )
 
 
 def train_reference(

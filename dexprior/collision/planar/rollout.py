@@ -7,6 +7,7 @@ between the two by their masses. The table's friction during the contact is left
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from dexprior.errors import BadInput
 from dexprior.types.collision import CollisionModel, ContactGeometry
 from dexprior.worlds.pushing import PushingConfig, Strikes, rod_at_touch
 
-__all__ = ["PlanarStriker", "object_velocity", "rest_after", "strike_contact"]
+__all__ = ["PlanarStriker", "SlidingStriker", "object_velocity", "rest_after", "strike_contact"]
 
 
 def strike_contact(
@@ -56,14 +57,10 @@ def object_velocity(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanarStriker:
-    """Strikes objects at rest with a collision model, then lets them slide to rest; a `StrikeSimulator`."""
+class SlidingStriker(ABC):
+    """Strikes objects at rest, then lets them slide to rest; a `StrikeSimulator`."""
 
     config: PushingConfig
-    model: CollisionModel
-    """Answers the impact; reads two contact rows."""
-    phi: Float[np.ndarray, " parameter"]
-    """Its parameters, shared by all strikes."""
     table_friction: float | None = None
     """Coulomb coefficient on the table, where it is not the world's."""
     torsional_friction: float | None = None
@@ -73,6 +70,32 @@ class PlanarStriker:
     pi * damping ratio * time constant."""
     slide: SlideConfig | None = None
     """Step sizes; None takes the defaults."""
+
+    @abstractmethod
+    def velocity_after(self, pose: Float[np.ndarray, "strike 3"], strikes: Strikes) -> Float[np.ndarray, "strike 3"]:
+        """Object's [vx vy omega] right after it left the rod."""
+
+    def __call__(self, pose: Float[np.ndarray, "strike 3"], strikes: Strikes) -> Float[np.ndarray, "strike 3"]:
+        """Poses [x y yaw] at which the struck objects come to rest."""
+        return rest_after(
+            self.config,
+            pose,
+            self.velocity_after(pose, strikes),
+            table_friction=self.table_friction,
+            torsional_friction=self.torsional_friction,
+            contact_time=self.contact_time,
+            slide=self.slide,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanarStriker(SlidingStriker):
+    """Its collision model answers the impact."""
+
+    model: CollisionModel
+    """Reads two contact rows."""
+    phi: Float[np.ndarray, " parameter"]
+    """Its parameters, shared by all strikes."""
 
     def __post_init__(self) -> None:
         phi = np.asarray(self.phi, dtype=np.float64)
@@ -88,18 +111,6 @@ class PlanarStriker:
         before, geometry = strike_contact(self.config, pose, strikes)
         after, _ = self.model.predict(before, geometry, np.tile(self.phi, (len(strikes), 1)))
         return object_velocity(self.config, before, after)
-
-    def __call__(self, pose: Float[np.ndarray, "strike 3"], strikes: Strikes) -> Float[np.ndarray, "strike 3"]:
-        """Poses [x y yaw] at which the struck objects come to rest."""
-        return rest_after(
-            self.config,
-            pose,
-            self.velocity_after(pose, strikes),
-            table_friction=self.table_friction,
-            torsional_friction=self.torsional_friction,
-            contact_time=self.contact_time,
-            slide=self.slide,
-        )
 
 
 def rest_after(
