@@ -24,7 +24,7 @@ from dexprior.collision.planar import PlanarStriker
 from dexprior.data.simulated_impacts import generate_impacts, simulate_impacts
 from dexprior.extras import available
 from dexprior.policy.planning import MujocoStriker, PlanConfig, plan_strikes
-from dexprior.policy.pushing import SlidingInMujoco
+from dexprior.studies.strikes import SlidingInMujoco
 from dexprior.worlds.pushing import PushingConfig
 
 BATCH = 4096

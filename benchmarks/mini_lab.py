@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-from dexprior.pipeline.lab import LabConfig, first_round, next_round, save_round
-from dexprior.pipeline.lab.study import untrained_success
+from dexprior.studies.mini_lab import LabConfig, first_round, next_round, save_round
+from dexprior.studies.mini_lab.study import untrained_success
 
 
 def row(seed: int, out: Path) -> dict:

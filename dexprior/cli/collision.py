@@ -25,11 +25,11 @@ from dexprior.artifacts import file_hash, write_json
 from dexprior.cli.show import first_existing, show
 from dexprior.collision.shapes import PairConfig, ShapeNetworkConfig, ShapeRanges, ShapeTrainingConfig
 from dexprior.collision.stage import CollisionConfig
-from dexprior.collision.tosses import CubeEvaluationConfig
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
 from dexprior.policy.planning import PlanConfig
-from dexprior.policy.pushing import StrikeStudyConfig, evaluate_plans, evaluate_strikes
+from dexprior.studies.cubes import CubeEvaluationConfig
+from dexprior.studies.strikes import StrikeStudyConfig, evaluate_plans, evaluate_strikes
 from dexprior.worlds.pushing import PushingConfig
 
 if TYPE_CHECKING:
@@ -261,8 +261,8 @@ def _evaluate_strikes(config: Config, parts: Path) -> tuple[dict[str, Any], dict
 def _evaluate_cube(config: Config, parts: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     from tqdm import tqdm
 
-    from dexprior.collision.tosses import evaluate_cube
     from dexprior.data.tosses import load_cube_tosses
+    from dexprior.studies.cubes import evaluate_cube
 
     train_path, test_path = _files(config)
     train = load_cube_tosses(train_path)

@@ -24,8 +24,8 @@ from typing import Annotated, Any
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
-from dexprior.pipeline.lab import By, LabConfig
 from dexprior.pipeline.stages import EvaluationConfig
+from dexprior.studies.mini_lab import By, LabConfig
 from dexprior.transfer import DivergenceConfig
 from dexprior.transfer.arm import ArmReportConfig
 from dexprior.transfer.collection import PlanConfig
@@ -214,7 +214,7 @@ def _fit_noise(config: Config, words: list[str]) -> int:
 
 
 def _lab(config: Config) -> int:
-    from dexprior.pipeline.lab import run_lab
+    from dexprior.studies.mini_lab import run_lab
 
     show(run_lab(config.lab, config.out, seed=config.seed))
     return 0
@@ -229,7 +229,7 @@ def _update(config: Config, words: list[str]) -> int:
         raise BadInput(f"ledger update: out={config.out} is the round itself; choose another folder")
     if (Path(words[0]) / "round.yaml").is_file():
         return _answer(config, words[0])
-    from dexprior.pipeline.lab import update_folder
+    from dexprior.studies.mini_lab import update_folder
 
     if any((Path(config.out) / name).exists() for name in ("round.yaml", "ledger.json")):
         raise BadInput(f"ledger update: out={config.out} holds a round already; choose another folder")

@@ -4,7 +4,7 @@
     distill    -> surrogate: a network from approach to contact impulse
     calibration -> its contact parameters and what it misses, from about ten measured impacts
     hybrid/    MuJoCo's stepping with the model inside             (planar/: thousands of sliding objects at once)
-    stage      all of it, and every opponent on the same impacts   (clash, baselines, tosses/: cubes)
+    stage      all of it, and every opponent on the same impacts   (clash, baselines)
 
 After CLASH, arXiv 2602.18707, in the contact frame instead of for one pair of shapes.
 """

@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dexprior.pipeline.lab import (
+from dexprior.stats import compare_pairs
+from dexprior.studies.mini_lab import (
     LabConfig,
     TrainingConfig,
     first_round,
@@ -16,11 +17,10 @@ from dexprior.pipeline.lab import (
     save_round,
     update_folder,
 )
-from dexprior.pipeline.lab.rounds import lab_task
-from dexprior.pipeline.lab.study import untrained_success
-from dexprior.pipeline.lab.trials import train_gait
-from dexprior.pipeline.lab.worlds import FRICTION, assumed_family, levels
-from dexprior.stats import compare_pairs
+from dexprior.studies.mini_lab.rounds import lab_task
+from dexprior.studies.mini_lab.study import untrained_success
+from dexprior.studies.mini_lab.trials import train_gait
+from dexprior.studies.mini_lab.worlds import FRICTION, assumed_family, levels
 from dexprior.transfer import read_ledger
 from dexprior.transfer.diagnosis import UNKNOWN
 

@@ -2,18 +2,7 @@
 
 from dexprior.policy.pushing.drawing import draw_route, draw_strike
 from dexprior.policy.pushing.evaluation import RouteRun, evaluate_routes
-from dexprior.policy.pushing.fitting import (
-    FittedStrikers,
-    SlidingInMujoco,
-    execute_plans,
-    fit_strikers,
-    recorded_velocity,
-    score_strikers,
-    strike_errors,
-)
-from dexprior.policy.pushing.plan_study import evaluate_plans
 from dexprior.policy.pushing.routes import Route, next_segment
-from dexprior.policy.pushing.strike_study import StrikeStudyConfig, evaluate_strikes
 from dexprior.policy.pushing.study import RouteStudyConfig, study_routes
 from dexprior.policy.pushing.training import (
     PushConfig,
@@ -25,17 +14,6 @@ from dexprior.policy.pushing.training import (
 from dexprior.policy.pushing.vector import PushingVecEnv
 
 __all__ = [
-    # simulators of strikes
-    "FittedStrikers",
-    "SlidingInMujoco",
-    "execute_plans",
-    "fit_strikers",
-    "recorded_velocity",
-    "score_strikers",
-    "strike_errors",
-    "StrikeStudyConfig",
-    "evaluate_plans",
-    "evaluate_strikes",
     # routes
     "Route",
     "next_segment",
