@@ -2,7 +2,9 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
-STAMP  := $(VENV)/.installed
+# what was installed: the package alone for the demo; with it, what only development needs
+DEMO   := $(VENV)/.installed-demo
+DEV    := $(VENV)/.installed
 
 # measured data, where a checkout has it beside itself; tests that need it say so when they are skipped
 SHARED := $(wildcard ../shared/data)
@@ -10,33 +12,39 @@ export DEXPRIOR_DATA ?= $(abspath $(SHARED))
 
 .PHONY: demo smoke test slow lint format clean
 
-demo: $(STAMP)
+demo: $(DEMO)
 	$(BIN)/dexprior demo
 
-smoke: $(STAMP)
+smoke: $(DEMO)
 	$(BIN)/dexprior demo preset=smoke
 
-test: $(STAMP) lint
+test: $(DEV) lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest
 
-slow: $(STAMP)
+slow: $(DEV)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: $(STAMP)
+format: $(DEV)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# pip keeps the versions of constraints.txt; the stamp is older than both files whenever one of them changed
-$(STAMP): pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
-	touch $(STAMP)
+# pip keeps the versions of constraints.txt; a stamp is older than both files whenever one of them changed
+INSTALL = test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e
+
+$(DEMO): pyproject.toml constraints.txt
+	$(INSTALL) .
+	touch $@
+
+$(DEV): pyproject.toml constraints.txt
+	$(INSTALL) ".[dev]"
+	touch $@ $(DEMO)
 
 clean:
 	rm -rf $(VENV) runs dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache

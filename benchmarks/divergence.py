@@ -106,7 +106,7 @@ def _injected(detector, cause, batches, truth, probe: Probe) -> None:
     found, late, first, covered, early, width = [], [], [], [], [], []
     t = detector.reference.t
     noise = probe.noise
-    sizes = {"pose": noise.joint, "force": noise.force, "touch": noise.touch, "slip": noise.slip}
+    sizes = {"joints": noise.joint, "force": noise.force, "touch": noise.touch, "slip": noise.slip}
     for batch in batches:
         begun = {name: np.full(batch.groups, START) for name in batch.values}
         if truth is not None:

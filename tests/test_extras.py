@@ -60,7 +60,7 @@ def test_only_known_packages_may_be_asked_for(ask):
 def test_every_extra_is_declared():
     pyproject = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())
     declared = pyproject["project"]["optional-dependencies"]
-    for module, (extra, _) in extras.OPTIONAL.items():
+    for module, (extra, _, _) in extras.OPTIONAL.items():
         packages = [line.replace("-", "_") for line in declared[extra]]
         name = module.replace(".", "_")  # mujoco.mjx comes as mujoco-mjx
         assert any(line.startswith(name) for line in packages), (module, extra)

@@ -76,8 +76,8 @@ class Recordings:
 def read_recordings(path: str | Path, *, max_opening: float) -> Recordings:
     """Read the episodes that a manifest lists, with every checksum.
 
-    An episode is an MCAP trace with the channels `pose` (7: position [m] and quaternion, base frame) and `command` (7:
-    the action, shares of the fastest twist and of the opening, in -1..1), and `instance` in its info. What its info
+    An episode is an MCAP trace with the channels `tool_pose` (7: position [m] and quaternion, base frame) and `command`
+    (7: the action, shares of the fastest twist and of the opening, in -1..1), and `instance` in its info. What its info
     calls no success is left out.
 
     Args:
@@ -145,8 +145,8 @@ def _manifest(path: Path) -> dict[str, Any]:
 
 def _episode(trace: Trace, max_opening: float) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
     """Instance, times, tool poses, commanded openings."""
-    pose, command = trace["pose"], trace["command"]
-    for name, channel, width in (("pose", pose, _POSE), ("command", command, _ACTION)):
+    pose, command = trace["tool_pose"], trace["command"]
+    for name, channel, width in (("tool_pose", pose, _POSE), ("command", command, _ACTION)):
         if channel.value.shape[1] != width or len(channel.t) < 2:
             raise BadInput(
                 f"channel {name!r} has the shape {channel.value.shape}, expected (time, {width}), two or more"
@@ -157,7 +157,7 @@ def _episode(trace: Trace, max_opening: float) -> tuple[int, np.ndarray, np.ndar
     apart = float(np.abs(np.linalg.norm(pose.value[:, 3:], axis=1) - 1.0).max())
     if apart > _UNIT:
         raise BadInput(
-            f"channel 'pose': a quaternion has a length {apart:.3g} away from one; poses are [x y z qw qx qy qz]"
+            f"channel 'tool_pose': a quaternion has a length {apart:.3g} away from one; poses are [x y z qw qx qy qz]"
         )
     sent = np.maximum(np.searchsorted(command.t, pose.t - _TICK) - 1, 0)
     share = (np.clip(command.value[sent, 6], -1.0, 1.0) + 1.0) / 2.0

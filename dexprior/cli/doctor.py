@@ -1,6 +1,7 @@
 """What this machine has, what is missing, and what to do about it.
 
-Exit status 0 when the demo can run here, 1 when something that it needs is missing.
+Exit status 0 when the demo can run here, 1 when something that it needs is missing. What only some verbs need is listed
+with those verbs.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ def run(config: None, words: list[str]) -> int:
             problems.append(f"{name} is missing: pip install dexprior")
     if package_versions().get("mujoco") == "4.0.0":
         problems.append("mujoco 4.0.0 has broken sparse constraint Jacobians: pip install 'mujoco<4' in a fresh venv")
-    problems += [*_graphics(), *_open3d()]
+    problems += _graphics()
     _accelerator()
-    print("optional packages")
-    for module, (extra, purpose) in extras.OPTIONAL.items():
+    print("what only some verbs need")
+    _open3d()
+    for module, (extra, purpose, verbs) in extras.OPTIONAL.items():
         found = extras.available(module)
         advice = "" if found else f"  ->  pip install 'dexprior[{extra}]'"
-        print(f"  {module:<20} {'yes' if found else 'no':<4} {purpose}{advice}")
+        print(f"  {module:<20} {'yes' if found else 'no':<4} {purpose} (verbs: {verbs}){advice}")
     _data()
     print()
     for problem in problems:
@@ -52,12 +54,14 @@ def _graphics() -> list[str]:
     return [] if wrong is None else [wrong]
 
 
-def _open3d() -> list[str]:
+def _open3d() -> None:
+    found, advice = "yes", ""
     try:
         extras.open3d()
     except MissingExtra as error:
-        return [str(error)]
-    return []
+        found, advice = "no", f"  ->  {error}"
+    verbs = "data generate task=, data import, collision generate|distill pairs="
+    print(f"  {'open3d':<20} {found:<4} distances to surfaces, clouds of meshes (verbs: {verbs}){advice}")
 
 
 def _accelerator() -> None:

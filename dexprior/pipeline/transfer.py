@@ -33,7 +33,7 @@ from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY
 
 __all__ = ["stage_backends", "stage_ledger"]
 
-CHANNELS = ("pose", "force", "touch", "opening")
+CHANNELS = ("tool_position", "force", "touch", "opening")
 """Measured channels that the ledger compares."""
 DIVERGENCE = DivergenceConfig(timing="")  # a policy reacts, so that its command has no phase to be late in
 

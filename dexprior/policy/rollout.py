@@ -97,7 +97,7 @@ def recorded(episodes: Episodes, panel: Panel, backend: str) -> list[Trace]:
     return [
         Trace(
             channels={
-                "pose": Channel(
+                "tool_pose": Channel(
                     t=episodes.t, t_host=episodes.t, value=episodes.tcp[:, i], unit="m, 1", frame="base",
                     kind="measured",
                 ),
@@ -123,7 +123,7 @@ def traces(episodes: Episodes, panel: Panel, backend: str) -> list[Trace]:
     return [
         Trace(
             channels={
-                "pose": channel(episodes.tcp[:, i, :3], "m", "base"),
+                "tool_position": channel(episodes.tcp[:, i, :3], "m", "base"),
                 "force": channel(episodes.wrench[:, i, :3], "N", "sensor"),
                 "touch": channel(episodes.touch[:, i], "N", "pads"),
                 "opening": channel(episodes.opening[:, i], "m", "-"),

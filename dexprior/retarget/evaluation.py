@@ -20,7 +20,7 @@ __all__ = ["replay_onsets"]
 
 _SETTLE = 0.4  # [s] the arm holds the first pose before the clip starts
 _TOUCH = 0.3  # [N]
-_TICK = 0.01  # [s]
+_TICK = 0.008  # [s] two steps of the simulator
 
 
 def replay_onsets(
@@ -33,7 +33,7 @@ def replay_onsets(
 ) -> dict[str, Any]:
     """Replay clips open loop in the training simulator's nominal world.
 
-    Joint targets follow the trajectory at 100 Hz; the onset is the first tick at which both pads press on the nut. The
+    Joint targets follow the trajectory at 125 Hz; the onset is the first tick at which both pads press on the nut. The
     human's onset is the first frame at which thumb and an opposing finger do.
 
     Args:

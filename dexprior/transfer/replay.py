@@ -24,7 +24,7 @@ from dexprior.worlds.tasks.experts import expert_of
 __all__ = ["CHANNELS", "Probe", "SensorNoise", "as_the_expert_did", "probe_of", "replay", "wiping"]
 
 _SCHEMA = "dexprior.probe/1"
-CHANNELS = {"pose": "rad", "force": "N", "touch": "N", "slip": "m/s"}
+CHANNELS = {"joints": "rad", "force": "N", "touch": "N", "slip": "m/s"}
 """What is logged, with units: joints of the arm, wrench at the wrist (torques in N m), normal forces on the fingertips,
 slip of what is held."""
 
@@ -208,7 +208,7 @@ def replay(
         threads: of MuJoCo's pool.
 
     Returns:
-        Signals of the channels in `CHANNELS` that the robot has: without joints of an arm there is no `pose`.
+        Signals of the channels in `CHANNELS` that the robot has: without joints of an arm there are no `joints`.
     """
     values = np.asarray(values, dtype=np.float64)
     n = len(values) * repeats
@@ -222,7 +222,7 @@ def replay(
     scene = {name: np.repeat(np.asarray(value), n, axis=0) for name, value in probe.scene.items()}
     worlds.reset(np.arange(n), scene, parameters, [tuple(events(row)) for row in parameters])
     recording = record(worlds, lambda k: np.tile(probe.actions[k], (n, 1)), len(probe.actions), every=probe.every)
-    logged = {"pose": recording.q, "force": recording.wrench, "touch": recording.touch, "slip": recording.slip}
+    logged = {"joints": recording.q, "force": recording.wrench, "touch": recording.touch, "slip": recording.slip}
     logged = {name: x for name, x in logged.items() if x.shape[-1]}  # a hand on a stand has no arm to log
     if disturb is not None:
         logged |= {name: logged[name] + added for name, added in disturb(recording).items() if name in logged}
@@ -240,8 +240,8 @@ def replay(
 
 def _read(logged: Mapping[str, np.ndarray], noise: SensorNoise, rng: np.random.Generator) -> dict[str, np.ndarray]:
     wrench = np.repeat([noise.force, noise.torque], 3)
-    sizes = {"pose": noise.joint, "force": wrench, "touch": noise.touch, "slip": noise.slip}
+    sizes = {"joints": noise.joint, "force": wrench, "touch": noise.touch, "slip": noise.slip}
     read = {name: x + np.asarray(sizes[name]) * rng.standard_normal(x.shape) for name, x in logged.items()}
-    if "pose" in read:
-        read["pose"] = quantised(read["pose"], noise.step)
+    if "joints" in read:
+        read["joints"] = quantised(read["joints"], noise.step)
     return read

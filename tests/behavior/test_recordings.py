@@ -24,7 +24,7 @@ def _trace(*, shift=0.0, start=0.0, width=7, info=None, panel="site", quaternion
     action[:, -1] = np.where(T < 1.0 + DT / 2, 1.0, -1.0)
     return Trace(
         channels={
-            "pose": Channel(t=start + T, t_host=start + T, value=pose, unit="m, 1", frame="base", kind="measured"),
+            "tool_pose": Channel(t=start + T, t_host=start + T, value=pose, unit="m, 1", frame="base", kind="measured"),
             "command": Channel(t=start + T - DT, t_host=start + T - DT, value=action, unit="1", frame="base",
                                kind="commanded"),
         },
@@ -78,7 +78,7 @@ def test_scenes_are_instances_and_failures_are_left_out(tmp_path):
         ([_trace(info={"instance": 0, "success": False})], "lists 1 episodes, none"),
         ([_trace(width=6)], r"0.mcap: channel 'command' has the shape \(40, 6\), expected \(time, 7\)"),
         ([_trace(info={})], r"0.mcap: info\['instance'\] is None"),
-        ([_trace(quaternion=(0.0, 2.0, 0.0, 0.0))], r"0.mcap: channel 'pose': a quaternion has a length 1 away"),
+        ([_trace(quaternion=(0.0, 2.0, 0.0, 0.0))], r"0.mcap: channel 'tool_pose': a quaternion has a length 1 away"),
         ([_trace(), _trace(panel="other")], "episodes of different panels: site .*, other"),
     ],
 )  # fmt: skip
@@ -89,7 +89,7 @@ def test_what_cannot_be_imitated_is_named(tmp_path, traces, message):
 
 def test_channels_that_are_missing_and_values_that_are_no_numbers_are_named(tmp_path):
     whole = _trace()
-    path = _manifest(tmp_path, [Trace(channels={"pose": whole["pose"]}, panel_hash="site", info={"instance": 0})])
+    path = _manifest(tmp_path, [Trace(channels={"tool_pose": whole["tool_pose"]}, panel_hash="site", info={"instance": 0})])
     with pytest.raises(BadInput, match=r"0.mcap: .*command"):
         read_recordings(path, max_opening=OPEN)
     with pytest.raises(BadInput, match="nan"):

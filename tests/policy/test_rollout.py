@@ -93,12 +93,12 @@ def test_traces_say_who_may_read_what(episodes, panel):
     assert len(made) == 4
     kinds = {name: channel.kind for name, channel in made[0].channels.items()}
     assert kinds == {
-        "pose": "measured", "force": "measured", "touch": "measured", "opening": "measured",
+        "tool_position": "measured", "force": "measured", "touch": "measured", "opening": "measured",
         "slip": "privileged", "object": "privileged", "command": "commanded",
     }  # fmt: skip
     units = {name: channel.unit for name, channel in made[0].channels.items()}
     assert units == {
-        "pose": "m", "force": "N", "touch": "N", "opening": "m", "slip": "m/s", "object": "m", "command": "1",
+        "tool_position": "m", "force": "N", "touch": "N", "opening": "m", "slip": "m/s", "object": "m", "command": "1",
     }  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def test_traces_carry_both_clocks_and_their_panel(episodes, panel):
         for channel in trace.channels.values():
             np.testing.assert_array_equal(channel.t, episodes.t)
             np.testing.assert_array_equal(channel.t_host, channel.t)  # one clock in simulation
-        np.testing.assert_array_equal(trace["pose"].value, episodes.tcp[:, i, :3])
+        np.testing.assert_array_equal(trace["tool_position"].value, episodes.tcp[:, i, :3])
         np.testing.assert_array_equal(trace["opening"].value[:, 0], episodes.opening[:, i])
 
 

@@ -13,8 +13,8 @@ from dexprior.transfer.divergence import DivergenceDetector, Signals, groups_nee
 from dexprior.types import Channel, Trace
 
 T = np.arange(150) * 0.02
-SIZES = {"pose": 0.002, "force": 0.5}
-UNITS = {"pose": "rad", "force": "N"}
+SIZES = {"joints": 0.002, "force": 0.5}
+UNITS = {"joints": "rad", "force": "N"}
 PLAIN = DivergenceConfig(timing="")
 REFERENCE = groups_needed(3, DivergenceConfig())
 
@@ -46,10 +46,10 @@ def test_groups_of_the_family_itself_raise_few_alarms(detector):
 
 
 @pytest.mark.parametrize("step", [0, 40, 140])
-@pytest.mark.parametrize("channel", ["pose", "force"])
+@pytest.mark.parametrize("channel", ["joints", "force"])
 def test_a_step_is_found_in_its_channel_at_once(detector, channel, step):
     for row in detector.compare(_groups(np.random.default_rng(2), 20, step=step, channel=channel, size=8.0)):
-        assert row[0].channel in (channel, "timing" if channel == "pose" else channel)
+        assert row[0].channel in (channel, "timing" if channel == "joints" else channel)
         assert T[step] <= row[0].t <= T[min(step + 3, 149)]
         assert row[0].p_adjusted <= 0.05
 
@@ -69,7 +69,7 @@ def test_being_late_is_read_as_timing(detector):
     for row in rows:
         by_name = {d.channel: d for d in row}
         assert by_name["timing"].t is not None
-        assert by_name["timing"].score > by_name["pose"].score
+        assert by_name["timing"].score > by_name["joints"].score
 
 
 def test_repeats_that_scatter_more_are_less_certain(detector):
@@ -197,11 +197,11 @@ def test_a_difference_below_the_units_resolution_is_none():
 
     def trace(offset):
         channel = Channel(t=T, t_host=T, value=np.zeros((150, 3)) + offset, unit="m", frame="base", kind="measured")
-        return Trace(channels={"pose": channel}, panel_hash="p")
+        return Trace(channels={"joints": channel}, panel_hash="p")
 
     simulated = [[trace(0.0)] for _ in range(groups_needed(1, PLAIN))]
-    assert first_divergence(simulated, [trace(0.0)], ["pose"], PLAIN)[0].t is None
-    assert first_divergence(simulated, [trace(0.01)], ["pose"], PLAIN)[0].t == T[0]
+    assert first_divergence(simulated, [trace(0.0)], ["joints"], PLAIN)[0].t is None
+    assert first_divergence(simulated, [trace(0.01)], ["joints"], PLAIN)[0].t == T[0]
 
 
 def test_the_correction_over_time_is_holms():

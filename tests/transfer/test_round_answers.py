@@ -64,7 +64,7 @@ def _round(folder, recorded, *, task="wipe", policy="expert", family=ASSUMED, ca
     for k in range(real.repeats):
         channels = {
             name: Channel(t=real.t, t_host=real.t, value=real.values[name][0, k], unit=real.units[name], frame="-",
-                          kind="measured") for name in ("pose", "force")
+                          kind="measured") for name in ("joints", "force")
         }  # fmt: skip
         write_trace(Trace(channels=channels, panel_hash="mine"), folder / "replays" / f"{k}.mcap")
     explanation = {"causes": dict(causes) | {"unknown": 0.1}, "seen": seen}
@@ -146,10 +146,10 @@ def test_a_round_family_is_completed_by_what_is_identified():
 
 def test_the_robots_own_friction_is_the_likeliest_by_the_logged_channels_alone(recorded):
     probe, real = recorded
-    logged = real.only(("force", "pose"))
+    logged = real.only(("force", "joints"))
     rows = np.tile(KNOWN.medians(), (3, 1))
     rows[:, KNOWN.names.index("plate_friction")] = 0.35, 0.42, 0.6
-    predicted = predict(probe, KNOWN, rows, window=0.7, channels=("force", "pose"))
+    predicted = predict(probe, KNOWN, rows, window=0.7, channels=("force", "joints"))
     likelihood = observations_of(logged, 0.7).log_likelihood(predicted)
     assert int(likelihood.argmax()) == 1
     assert moving(probe, KNOWN, ["plate_friction", "wrench_noise"], window=0.7) == ("plate_friction",)

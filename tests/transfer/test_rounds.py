@@ -171,7 +171,7 @@ def test_a_robot_that_replays_a_probe_is_explained(tmp_path):
         # the robot's clock began five seconds earlier: the command says so
         channels = {
             name: Channel(t=real.t + 5.0, t_host=real.t + 5.0, value=real.values[name][0, k], unit=real.units[name],
-                          frame="-", kind="measured") for name in ("pose", "force")
+                          frame="-", kind="measured") for name in ("joints", "force")
         }  # fmt: skip
         t, q = probe.commands(identified(probe.task))
         channels["command"] = Channel(t=t + 5.0, t_host=t + 5.0, value=q, unit="rad", frame="-", kind="commanded")

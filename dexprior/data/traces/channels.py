@@ -35,8 +35,8 @@ class Meaning(NamedTuple):
 
 
 KNOWN: dict[str, Meaning] = {
-    "pose": Meaning("m, 1", "base", "measured"),
-    "position": Meaning("m", "base", "measured"),
+    "tool_pose": Meaning("m, 1", "base", "measured"),
+    "tool_position": Meaning("m", "base", "measured"),
     "twist": Meaning("m/s, rad/s", "base", "measured"),
     "force": Meaning("N", "sensor", "measured"),
     "torque": Meaning("N m", "sensor", "measured"),
@@ -46,6 +46,7 @@ KNOWN: dict[str, Meaning] = {
     "object": Meaning("m", "base", "privileged"),
     "opening": Meaning("m", "-", "measured"),
     "timing": Meaning("s", "-", "measured"),
+    "joints": Meaning("rad", "joint", "measured"),
     "command": Meaning("rad", "joint", "commanded"),
     "measured": Meaning("rad", "joint", "measured"),
 }

@@ -27,11 +27,9 @@ class Played:
     """One episode in every world."""
 
     solved: Bool[np.ndarray, " n"]
-    """Whether the verdict was ever a success."""
+    """Whether the verdict at the end is a success: what was solved and undone again is not."""
     lost: Bool[np.ndarray, " n"]
     """Whether the task ever said that it is lost."""
-    final: Bool[np.ndarray, " n"]
-    """The verdict at the end."""
     reward: Float[np.ndarray, " n"]
     """Mean dense reward over the episode."""
 
@@ -84,15 +82,13 @@ def play(env: TaskVectorEnv, player: Player, *, film: Film | None = None, viewer
     solved, lost, total, done = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool), np.zeros(n), 0
     if film is not None:
         film.shoot()
-    final = solved.copy()
     for step in range(steps):
         _, _, terminated, _, info = env.step(player(env, step))
-        final = info["success"]
-        solved, lost, total, done = solved | final, lost | terminated, total + info["terms"]["total"], step + 1
+        solved, lost, total, done = info["success"], lost | terminated, total + info["terms"]["total"], step + 1
         if film is not None:
             film.shoot()
         if viewer is not None:
             viewer.show(env.worlds.data(0)[1])
             if not viewer.open:
                 break
-    return Played(solved=solved, lost=lost, final=np.array(final), reward=total / done)
+    return Played(solved=np.array(solved), lost=lost, reward=total / done)

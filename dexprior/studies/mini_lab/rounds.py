@@ -20,7 +20,7 @@ from dexprior.studies.mini_lab.settings import LabConfig
 from dexprior.studies.mini_lab.trials import Outcomes, Policy, episodes
 from dexprior.studies.mini_lab.worlds import FRICTION, other_family, probe_of
 from dexprior.transfer.diagnosis import CAUSES, Diagnosis, SignatureBank, Trial, diagnose
-from dexprior.transfer.divergence import DivergenceDetector, Signals
+from dexprior.transfer.divergence import DivergenceDetector, Signals, distance
 from dexprior.transfer.ledger import Ledger, WorldResult
 from dexprior.transfer.page import Page, ledger_section
 from dexprior.transfer.replay import CHANNELS, Probe, replay
@@ -28,7 +28,7 @@ from dexprior.worlds.tasks import Task, TaskWorlds, make_task
 
 __all__ = ["LabRound", "lab_task", "play_round", "read_lab_round", "save_round"]
 
-SCHEMA = "dexprior.lab-round/1"
+SCHEMA = "dexprior.lab-round/2"
 _WIDE_TURN = np.pi / 2  # [rad] that separates small turns from large ones in the failures' signatures
 _TALK_OF = 0.5  # mean slip rate above which failures are said to slip
 
@@ -113,7 +113,7 @@ def play_round(
         round=str(number), policy="gait" if number == 1 else "gait, updated", assumed=family,
         sim=_result("simulator", done["sim"], panels["sim"].hash),
         real=_result("other friction", done["real"], panels["real"].hash), divergences=divergences, timing_gap=late,
-        distance=_distance(detector, real), diagnosis=found.gaps, actions=actions,
+        distance=distance(real, reference), diagnosis=found.gaps, actions=actions,
         signatures=_signatures(done["real"], np.asarray(panels["real"].scenes["turn"])),
         cases=tuple(str(k) for k in cases),
         notes=(
@@ -207,14 +207,6 @@ def _diagnose(probe: Probe, real: Signals, done: Outcomes, config: LabConfig, se
         Trial(success=bool(ok), phase=None if ok else "hold" if h else "contact") for ok, h in zip(done.success, held)
     ]
     return diagnose(bank, real, trials=trials)[0]
-
-
-def _distance(detector: DivergenceDetector, real: Signals) -> dict[str, float]:
-    """Root mean square over time and components of the real mean's deviation, in the family's own spread."""
-    return {
-        name: float(np.sqrt(((band.deviation(real.values[name])[0] / band.spread) ** 2).mean()))
-        for name, band in detector.bands.items()
-    }
 
 
 def _signatures(done: Outcomes, turn: Float[np.ndarray, " n"]) -> tuple[str, ...]:

@@ -239,5 +239,5 @@ class _Sensor:
         if self.what == "gain":
             return {"force": size * recording.wrench * direction(1)}
         if self.what == "offset":
-            return {"pose": size * direction(recording.q.shape[-1]) * np.ones_like(recording.q)}
+            return {"joints": size * direction(recording.q.shape[-1]) * np.ones_like(recording.q)}
         raise UnknownName("sensor effect", self.what, ("drift", "gain", "offset"))

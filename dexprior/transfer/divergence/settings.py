@@ -21,7 +21,7 @@ class DivergenceConfig:
     """What is taken off each deviation before CUSUM adds it up [standard deviations]."""
     fit: Annotated[float, Gt(0), Lt(1)] = 0.35
     """Share of the reference groups that give centre and scale; the others give the threshold."""
-    timing: str = "pose"
+    timing: str = "joints"
     """Channel from whose lag behind the family's centre the timing is read; empty for none."""
     lag_window: Annotated[float, Gt(0)] = 0.1
     """Length over which that lag is averaged [s]."""

@@ -20,7 +20,7 @@ def trace() -> Trace:
     rng = np.random.default_rng(0)
     return Trace(
         channels={
-            "pose": channel(rng, 50, 7, 0.02, "m, 1", "base"),
+            "tool_pose": channel(rng, 50, 7, 0.02, "m, 1", "base"),
             "command": channel(rng, 100, 2, 0.01, "rad", "joint", "commanded"),
             "measured": channel(rng, 200, 2, 0.005, "rad", "joint", late=0.003),
             "speed": channel(rng, 200, 2, 0.005, "rad/s", "joint", late=0.003),

@@ -102,7 +102,7 @@ def test_a_motion_is_one_table_that_the_arm_report_reads(trace, tmp_path):
         np.testing.assert_array_equal(back[name].value, motion[name].value)
         np.testing.assert_array_equal(back[name].t, motion[name].t)
         assert back[name].unit == "rad"
-    with pytest.raises(BadInput, match="command and measured, this trace has pose"):
+    with pytest.raises(BadInput, match="command and measured, this trace has tool_pose"):
         export_traces([trace], "csv", tmp_path / "n.csv")
     short = dataclasses.replace(seen, t=seen.t[:-1], t_host=seen.t_host[:-1], value=seen.value[:-1])
     with pytest.raises(BadInput, match=r"command has \(100, 2\), measured \(99, 2\)"):
@@ -235,7 +235,7 @@ def test_layouts_are_checked(tmp_path):
 
 def test_a_layout_that_names_nothing_is_refused(trace, tmp_path):
     export_traces([trace], "csv", tmp_path / "a")
-    with pytest.raises(BadInput, match="no 'speeed' for channel 'x'; it has: pose"):
+    with pytest.raises(BadInput, match="no 'speeed' for channel 'x'; it has: tool_pose"):
         import_trace(tmp_path / "a", "csv", layout={"x": ChannelLayout(source="speeed")})
 
 

@@ -23,14 +23,14 @@ def run_expert(worlds: TaskWorlds, expert: Expert) -> tuple[np.ndarray, Truth]:
     """Let an expert act for an episode from where the worlds are.
 
     Returns:
-        Whether each world was ever successful, and the truth at the end.
+        Whether each world is successful at the end, and the truth there.
     """
-    memory, done = np.zeros((worlds.n, 4)), np.zeros(worlds.n, dtype=bool)
+    memory = np.zeros((worlds.n, 4))
     for k in range(round(worlds.task.horizon / worlds.task.control_dt)):
         truth = worlds.truth()
         worlds.step(expert(truth, worlds.view.rigs, k * worlds.task.control_dt, memory))
-        done |= worlds.task.success(worlds.truth())
-    return done, worlds.truth()
+    truth = worlds.truth()
+    return worlds.task.success(truth), truth
 
 
 def gripper_action(linear: np.ndarray, angular: np.ndarray, end: np.ndarray) -> Float[np.ndarray, "n 7"]:
