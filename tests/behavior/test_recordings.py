@@ -89,7 +89,9 @@ def test_what_cannot_be_imitated_is_named(tmp_path, traces, message):
 
 def test_channels_that_are_missing_and_values_that_are_no_numbers_are_named(tmp_path):
     whole = _trace()
-    path = _manifest(tmp_path, [Trace(channels={"tool_pose": whole["tool_pose"]}, panel_hash="site", info={"instance": 0})])
+    path = _manifest(
+        tmp_path, [Trace(channels={"tool_pose": whole["tool_pose"]}, panel_hash="site", info={"instance": 0})]
+    )
     with pytest.raises(BadInput, match=r"0.mcap: .*command"):
         read_recordings(path, max_opening=OPEN)
     with pytest.raises(BadInput, match="nan"):

@@ -11,6 +11,7 @@ from dexprior.envs.registration import register
 from dexprior.envs.tasks import Film, TaskEnv, make_vec_env, play, player_of
 from dexprior.errors import BadInput, NoGraphics, UnknownName
 from dexprior.worlds.tasks import make_task
+from dexprior.worlds.tasks.experts import run_expert
 
 
 def _peg(n: int):
@@ -63,6 +64,28 @@ def test_the_expert_scores_and_standing_still_does_not():
     assert expert.solved.all()
     assert not (still.solved | still.lost).any()
     assert (expert.reward > still.reward).all()
+
+
+def test_what_is_solved_and_undone_again_is_not_solved():
+    env = _peg(2)
+    env.reset(seed=1)
+    expert, seen = player_of("expert", env), np.zeros(2, dtype=bool)
+
+    def undoing(env, step):
+        seen[:] |= env.task.success(env.worlds.truth())
+        action = expert(env, step)
+        action[seen, :6] = [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]  # pulls the peg out again
+        return action
+
+    played = play(env, undoing)
+    assert seen.all()
+    assert not played.solved.any()
+    seen[:] = False
+    env.reset(seed=1)
+    solved, truth = run_expert(env.worlds, lambda *given: undoing(env, round(given[2] / env.task.control_dt)))
+    assert seen.all()
+    np.testing.assert_array_equal(solved, env.task.success(truth))
+    assert not solved.any()
 
 
 def test_random_players_of_one_seed_do_the_same():
