@@ -33,8 +33,8 @@ def row(seed: int, out: Path) -> dict:
         found[by] = {
             "sim": float(after.round.success["sim"].mean()), "real": float(after.round.success["real"].mean()),
             "pairs": c["pairs"], "difference": c["difference"], "interval": c["interval"],
-            "actions": after.round.ledger["actions"], "intervals": after.found.get("intervals"),
-            "p_value": after.found.get("p_value"),             "slip gap": after.round.ledger["slip_gap"]["value"],
+            "actions": after.round.ledger["actions"], "fitted": after.found.get("fitted"),
+            "p_value": after.found.get("p_value"), "slip gap": after.round.ledger["slip_gap"]["value"],
             "recovery": {k: after.found.get(k) for k in ("threshold", "side", "alarms", "retreats", "retry")},
         }  # fmt: skip
     return found | {"seconds": time.process_time() - started}

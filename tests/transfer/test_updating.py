@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -65,6 +67,16 @@ def test_a_fit_right_beside_an_end_is_looked_for_beyond_it():
     assert update.widenings >= 1
     assert "its fit lies right beside its lower end" in update.actions[0]
     assert update.family.parameters[0].low < 0.6
+
+
+def test_a_fit_states_values_and_no_interval():
+    """Repeats of a contact err together, so that the fit's spread is no interval."""
+    update = update_family(FAMILY, seen(0.75), simulate=simulate, blamed=["friction"], settings=FAST, seed=0)
+    plain = update.as_dict()
+    assert plain["fitted"]["friction"]["value"] == pytest.approx(0.75, abs=0.02)
+    assert list(plain["fitted"]) == ["friction"]
+    assert "interval" not in json.dumps(plain)
+    assert not [action for action in update.actions if action.startswith("fitted") and "[" in action]
 
 
 def test_what_the_traces_do_not_tell_stays():

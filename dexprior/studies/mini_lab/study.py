@@ -181,7 +181,7 @@ def _by_family(before: LabRound) -> tuple[LabRound, Policy, dict[str, Any]]:
         actions=(*update.actions, f"trained the gait again over {update.family.name}, from the last round's"),
         seed=before.seed,
     )  # fmt: skip
-    return after, policy, update.conditioned.as_dict() | {"widenings": update.widenings, "training_cost": cost}
+    return after, policy, update.as_dict() | {"training_cost": cost}
 
 
 def _by_recovery(before: LabRound) -> tuple[LabRound, Policy, dict[str, Any]]:

@@ -134,7 +134,7 @@ def answer_round(
     result = {
         "header": asdict(make_header(_SCHEMA, producer="ledger update")),
         "round": given.round, "task": probe.task.name, "blamed": list(blamed), "actions": list(update.actions),
-        "widenings": update.widenings, "found": update.conditioned.as_dict(), "player": settings.player,
+        "found": update.as_dict(), "player": settings.player,
         "success": {"before": _rate(before), "after": _rate(after)}, "comparison": comparison.as_dict(),
         "trials": {name: world["k"] / world["n"] for name, world in found.ledger.to_json()["success"].items()},
         "left_to_do": left,
