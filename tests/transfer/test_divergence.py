@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from dexprior.stats import holm
 from dexprior.stats.correction import holm_columns
 from dexprior.transfer import DivergenceConfig, first_divergence
 from dexprior.transfer.divergence import DivergenceDetector, Signals, groups_needed, signals_of
+from dexprior.transfer.divergence import detector as detector_module
 from dexprior.types import Channel, Trace
 
 T = np.arange(150) * 0.02
@@ -70,6 +73,32 @@ def test_being_late_is_read_as_timing(detector):
         by_name = {d.channel: d for d in row}
         assert by_name["timing"].t is not None
         assert by_name["timing"].score > by_name["joints"].score
+
+
+@pytest.mark.parametrize("late", [0.02, -0.03])
+def test_the_lag_has_the_sign_and_size_of_the_delay(detector, late):
+    lag = detector.with_timing(_groups(np.random.default_rng(7), 40, late=late))["timing"]
+    assert np.median(lag[:, :, 50:]) == pytest.approx(late, rel=0.15)
+
+
+@pytest.mark.parametrize("channels", [1, 3, 8])
+def test_the_fewest_groups_are_those_with_which_one_channel_can_alarm(channels):
+    """The smallest p of n groups is 1 / (n + 1), and Holm asks one of `channels` for alpha / channels."""
+    least = next(
+        n for n in range(1, 2000) if 1.0 / (n - round(PLAIN.fit * n) + 1) <= PLAIN.alpha / channels + 1e-12
+    )  # fmt: skip
+    assert least <= groups_needed(channels, PLAIN) <= least + 2  # a share of a group is no group
+
+
+@pytest.mark.parametrize("rank", [0, 1, 30, 59, 60])
+def test_a_p_value_counts_the_group_itself(detector, rank):
+    """One of n + 1 exchangeable groups: what lies above all n others has p = 1 / (n + 1), what lies below them 1."""
+    known = np.arange(60.0)
+    p = detector_module._p_values(known, np.array([rank - 0.5]))
+    assert p[0] == pytest.approx((61 - rank) / 61)
+    wide = dataclasses.replace(detector, thresholds={"force": known})
+    for level in (0.02, 0.05, 0.5):
+        assert (rank - 0.5 > wide._threshold("force", level)) == (p[0] <= level)
 
 
 def test_repeats_that_scatter_more_are_less_certain(detector):

@@ -36,6 +36,15 @@ def test_the_alarm_is_as_rare_as_is_promised():
     assert 0.0 < np.mean(alarms) < 0.08  # .05, give or take
 
 
+@pytest.mark.parametrize(("ranked", "rank"), [(19, 19), (20, 20), (39, 38), (40, 39)])
+def test_the_threshold_is_the_conformal_rank(ranked, rank):
+    """The k-th of n with k the ceiling of (1 - alpha)(n + 1), not of (1 - alpha) n: .95 is promised of one more."""
+    even = np.tile([[1.0], [0.5]], ranked)  # the envelope: a half remains, give or take `least`
+    late = np.stack([np.ones(ranked), 0.5 + 0.05 * np.random.default_rng(0).permutation(np.arange(1, ranked + 1))])
+    monitor = ProgressMonitor.learn(np.concatenate([even, late], axis=1))
+    assert monitor.threshold == pytest.approx(rank)
+
+
 def test_what_stands_still_raises_it_and_what_goes_on_does_not():
     remains = rollouts(np.random.default_rng(1), 100)
     monitor = ProgressMonitor.learn(remains)
