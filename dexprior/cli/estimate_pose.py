@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from dexprior.cli.show import first_existing, show
+from dexprior.cli.show import show, trained
 from dexprior.config import Ge, config
 from dexprior.errors import ConfigError
 
@@ -32,10 +32,10 @@ class Config:
     """Frame after the last."""
     samples: str | None = None
     """File of sampled clips, instead of a video."""
-    checkpoint: str | None = None
-    """Estimator for sampled clips; by default the demo's."""
+    estimator: str | None = None
+    """Run folder of the estimator for sampled clips; by default the demo's."""
     out: str = "runs/pose"
-    """Folder; the trajectory goes into hand.safetensors."""
+    """Folder; the trajectory, or one for each sample, goes into hand.safetensors."""
 
 
 def run(config: Config, words: list[str]) -> int:
@@ -80,8 +80,8 @@ def _sampled(config: Config) -> int:
     from dexprior.types import VideoSample
 
     assert config.samples is not None
-    path = first_existing(
-        config.checkpoint, ["runs/demo/03-estimator/estimator.safetensors"], "pose estimator", "dexprior demo"
+    path = trained(
+        config.estimator, ["runs/demo/03-estimator"], "estimator.safetensors", "pose estimator", "dexprior demo"
     )
     model = load_estimator(path)
     samples = load_all(config.samples, VideoSample)

@@ -1,18 +1,26 @@
 """Hand trajectory -> robot trajectory.
 
-A multi-finger robot (robot=builtin-hand, shadow) follows a real hand kinematically, drawn beside the clip in an mp4;
-the arm (robot=arm7+parallel) follows sampled clips through the trained network. hand= takes a file of estimate-pose, or
+A multi-finger robot (robot=builtin-hand, shadow) follows the hand kinematically, drawn beside the clip in an mp4; the
+arm (robot=arm7+parallel) follows sampled clips through the trained network. hand= takes a file of estimate-pose, or
 the dexmv sequence (a .npz), whose object is drawn too.
+
+dexprior sample; dexprior estimate-pose samples=runs/samples/samples.safetensors
+dexprior retarget samples=runs/samples/samples.safetensors robot=arm7+parallel
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-from dexprior.cli.show import first_existing, show
+from dexprior.cli.show import first_existing, show, trained
 from dexprior.config import Ge, config
-from dexprior.errors import ConfigError
+from dexprior.errors import BadInput, ConfigError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from dexprior.types import HandTrajectory, VideoSample
 
 
 @config
@@ -25,93 +33,144 @@ class Config:
     """Clip to draw the robot beside."""
     start: Annotated[int, Ge(0)] = 0
     """First frame of the clip that the hand belongs to."""
+    samples: str | None = None
+    """Sampled clips that the hands were read from; robot=arm7+parallel needs them, a hand is drawn beside them."""
     robot: str = "builtin-hand"
     """Name in the catalog."""
     every: Annotated[int, Ge(1)] = 2
     """Draw every n-th frame."""
-    samples: str | None = None
-    """Sampled clips, for robot=arm7+parallel."""
-    checkpoint: str | None = None
-    """Retargeting network for the arm; by default the demo's."""
-    estimator: str | None = None
-    """Pose estimator for the sampled clips; by default the demo's."""
+    retargeter: str | None = None
+    """Run folder of the retargeting network for the arm; by default the demo's."""
     out: str = "runs/retarget"
-    """Folder: robot.safetensors and retarget.mp4."""
+    """Folder: robot.safetensors, and for a hand retarget.mp4, or one film for each of several hands."""
 
 
 def run(config: Config, words: list[str]) -> int:
     """Retarget, draw and write."""
+    import dexprior.worlds.arm  # noqa: F401  # adds the arm to the catalog
     from dexprior.hands import catalog
 
     kind = catalog.load(config.robot).kind
+    if config.video is not None and config.samples is not None:
+        raise ConfigError("retarget: give either video=CLIP or samples=FILE, whichever the hand was read from")
     return _arm(config) if kind == "arm" else _hand(config)
+
+
+def _hands(config: Config) -> Path:
+    return first_existing(config.hand, ["runs/pose/hand.safetensors"], "hand trajectory", "dexprior estimate-pose")
+
+
+def _samples(config: Config, hands: list[HandTrajectory]) -> list[VideoSample]:
+    """Of as many clips as hands were read from."""
+    from dexprior.artifacts import load_all
+    from dexprior.types import VideoSample
+
+    assert config.samples is not None
+    samples = load_all(config.samples, VideoSample)
+    found = [(len(h), len(s.frames)) for h, s in zip(hands, samples)]
+    if len(hands) != len(samples) or any(a != b for a, b in found):
+        raise BadInput(
+            f"{_hands(config)} holds {len(hands)} hand(s), {config.samples} {len(samples)} clip(s): they must be read "
+            f"from these; make them with `dexprior estimate-pose samples={config.samples}`"
+        )
+    return samples
 
 
 def _hand(config: Config) -> int:
     import numpy as np
 
-    from dexprior.artifacts import load, save
-    from dexprior.data.clips import probe_clip, read_clip, write_clip
+    from dexprior.artifacts import load_all, save
+    from dexprior.data.clips import write_clip
     from dexprior.data.dexmv import BOTTLE_HALF_SIZE, read_dexmv
     from dexprior.hands import catalog
     from dexprior.retarget.drawing import draw_retargeting
     from dexprior.retarget.hand_kinematic import retarget_hand
     from dexprior.types import HandTrajectory
 
-    path = first_existing(config.hand, ["runs/pose/hand.safetensors"], "hand trajectory", "dexprior estimate-pose")
-    hand, held = read_dexmv(path) if path.suffix == ".npz" else (load(path, HandTrajectory), None)
-    robot = catalog.load(config.robot)
-    result = retarget_hand(hand, robot, object=held)
-    out = Path(config.out)
-    save(result.trajectory, out / "robot.safetensors", producer="retarget", config=config)
-    clip = None
-    if config.video is not None:
-        shown = probe_clip(config.video)
-        size = (256, 2 * round(128 * shown.width / shown.height))
-        clip, _ = read_clip(config.video, size=size, start=config.start, stop=config.start + len(hand))
-    frames = draw_retargeting(
-        hand, result.trajectory, robot, clip=clip, object=held, object_size=BOTTLE_HALF_SIZE, every=config.every
-    )
-    fps = 1.0 / float(np.median(np.diff(hand.t))) / config.every
-    clip_path = write_clip(out / "retarget.mp4", frames, fps)
+    path = _hands(config)
+    if path.suffix == ".npz":
+        hand, held = read_dexmv(path)
+        hands = [hand]
+    else:
+        hands, held = load_all(path, HandTrajectory), None
+    clips = _clips(config, hands)
+    robot, out = catalog.load(config.robot), Path(config.out)
+    results = [retarget_hand(hand, robot, object=held) for hand in hands]
+    save([r.trajectory for r in results], out / "robot.safetensors", producer="retarget", config=config)
+    films = []
+    for k, (hand, result, clip) in enumerate(zip(hands, results, clips)):
+        frames = draw_retargeting(
+            hand, result.trajectory, robot, clip=clip, object=held, object_size=BOTTLE_HALF_SIZE, every=config.every
+        )
+        name = "retarget.mp4" if len(hands) == 1 else f"{k:03d}.mp4"
+        films.append(str(write_clip(out / name, frames, 1.0 / float(np.median(np.diff(hand.t))) / config.every)))
     show(
         {
             "robot": robot.name,
-            "frames": len(hand),
-            "feasible": float(result.trajectory.feasible.mean()),
-            "fingertip_error_mm": float(1000 * np.mean(result.tip_error)),
+            "hands": len(hands),
+            "frames": sum(map(len, hands)),
+            "feasible": float(np.concatenate([r.trajectory.feasible for r in results]).mean()),
+            "fingertip_error_mm": float(1000 * np.mean(np.concatenate([np.ravel(r.tip_error) for r in results]))),
             "trajectory": str(out / "robot.safetensors"),
-            "clip": str(clip_path),
+            "clips": films,
         }
     )
     return 0
 
 
+def _clips(config: Config, hands: list[HandTrajectory]) -> list[np.ndarray | None]:
+    """Frames to draw beside each hand, 256 pixels high; None where there is no clip."""
+    from dexprior.data.clips import probe_clip, read_clip
+
+    if config.samples is not None:
+        return [_enlarged(sample.frames) for sample in _samples(config, hands)]
+    if config.video is None:
+        return [None] * len(hands)
+    if len(hands) != 1:
+        raise BadInput(f"{_hands(config)} holds {len(hands)} hands, video={config.video} shows one: give samples=FILE")
+    shown = probe_clip(config.video)
+    size = (256, 2 * round(128 * shown.width / shown.height))
+    clip, _ = read_clip(config.video, size=size, start=config.start, stop=config.start + len(hands[0]))
+    return [clip]
+
+
+def _enlarged(frames: np.ndarray) -> np.ndarray:
+    import numpy as np
+    from PIL import Image
+
+    height, width = frames.shape[1:3]
+    size = (2 * round(128 * width / height), 256)
+    return np.stack([np.asarray(Image.fromarray(f).resize(size, Image.Resampling.NEAREST)) for f in frames])
+
+
 def _arm(config: Config) -> int:
     from dexprior.artifacts import load_all, save
     from dexprior.pipeline.stages import retarget_sample
-    from dexprior.pose.estimator import load_estimator
     from dexprior.retarget.network import load_retargeter
-    from dexprior.types import VideoSample
+    from dexprior.types import HandTrajectory
 
     if config.samples is None:
-        raise ConfigError("retarget robot=arm7+parallel: give samples=FILE, e.g. runs/samples/samples.safetensors")
-    network = first_existing(
-        config.checkpoint,
-        ["runs/demo/04-retargeter/retargeter.safetensors"],
-        "retargeting network",
+        raise ConfigError(
+            f"retarget robot={config.robot}: the network needs the clips' objects; give samples=FILE, e.g. "
+            "runs/samples/samples.safetensors, and the hands that `dexprior estimate-pose samples=FILE` read"
+        )
+    network = trained(
+        config.retargeter, ["runs/demo/04-retargeter"], "retargeter.safetensors", "retargeting network",
         "dexprior demo",
-    )
-    estimator = first_existing(
-        config.estimator, ["runs/demo/03-estimator/estimator.safetensors"], "pose estimator", "dexprior demo"
-    )
-    model, reader = load_retargeter(network), load_estimator(estimator)
-    moved = [retarget_sample(s, reader, model) for s in load_all(config.samples, VideoSample)]
+    )  # fmt: skip
+    model, hands = load_retargeter(network), load_all(_hands(config), HandTrajectory)
+    moved = [retarget_sample(s, h, model) for s, h in zip(_samples(config, hands), hands)]
     path = save(
         [m.trajectory for m in moved],
         Path(config.out) / "robot.safetensors",
         producer="retarget",
         config=config,
     )
-    show({"trajectories": str(path), "feasible": [float(m.trajectory.feasible.mean()) for m in moved]})
+    show(
+        {
+            "robot": config.robot,
+            "trajectory": str(path),
+            "feasible": [float(m.trajectory.feasible.mean()) for m in moved],
+        }
+    )
     return 0

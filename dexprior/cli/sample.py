@@ -11,7 +11,7 @@ from typing import Annotated
 
 import numpy as np
 
-from dexprior.cli.show import first_existing, show
+from dexprior.cli.show import show, trained
 from dexprior.config import Ge, config
 
 
@@ -19,8 +19,8 @@ from dexprior.config import Ge, config
 class Config:
     """Settings of `dexprior sample`."""
 
-    checkpoint: str | None = None
-    """Folder of a prior checkpoint; by default the demo's or that of train-prior."""
+    prior: str | None = None
+    """Run folder of the video prior; by default that of train-prior, then the demo's."""
     conditions: str | None = None
     """File of conditions; new scenes are drawn when it is not given."""
     n: Annotated[int, Ge(1)] = 4
@@ -45,12 +45,10 @@ def run(config: Config, words: list[str]) -> int:
     from dexprior.types import PriorCondition
     from dexprior.worlds.insertion import InsertionConfig, sample_scenes
 
-    folder = first_existing(
-        config.checkpoint,
-        ["runs/demo/02-prior/checkpoint", "runs/prior/checkpoint"],
-        "prior checkpoint",
+    folder = trained(
+        config.prior, ["runs/prior", "runs/demo/02-prior"], "checkpoint", "video prior",
         "dexprior demo` or `dexprior train-prior",
-    )
+    )  # fmt: skip
     pipeline, info = load_prior(folder)
     size = pipeline.denoiser.config.size
     if config.conditions is not None:

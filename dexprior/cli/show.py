@@ -9,7 +9,7 @@ from typing import Any
 
 from dexprior.errors import ArtifactError
 
-__all__ = ["first_existing", "show"]
+__all__ = ["first_existing", "show", "trained"]
 
 
 def show(result: dict[str, Any]) -> None:
@@ -28,3 +28,13 @@ def first_existing(given: str | None, candidates: list[str], what: str, command:
             return Path(path)
     looked = given or ", ".join(candidates)
     raise ArtifactError(f"no {what} found (looked at {looked}); make one with `{command}`, or give its path")
+
+
+def trained(given: str | None, candidates: list[str], inside: str, what: str, command: str) -> Path:
+    """What a verb trained, by the run folder of that verb; what lies `inside` of it may be given as well.
+
+    Raises:
+        ArtifactError: none exists; the message says how to make one.
+    """
+    path = first_existing(given, candidates, what, command)
+    return path / inside if (path / inside).exists() else path

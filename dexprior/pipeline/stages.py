@@ -374,9 +374,8 @@ class Retargeted:
     opening: Float[np.ndarray, " time"]
 
 
-def retarget_sample(sample: VideoSample, estimator: PoseEstimator, retargeter: Retargeter) -> Retargeted:
-    """Read the hand back from a sampled clip, fuse it with the clip's own motion stream, and retarget it."""
-    estimated = _estimated(estimator, sample)
+def retarget_sample(sample: VideoSample, estimated: HandTrajectory, retargeter: Retargeter) -> Retargeted:
+    """Fuse the hand that was read from a sampled clip with the clip's own motion stream, and retarget it."""
     moved = _retarget(retargeter, fuse_hands(estimated, sample.hand), sample.object)
     return replace(moved, sample=sample, estimated=estimated)
 
@@ -416,7 +415,7 @@ def build_bank(
         best = rank_samples(samples, InsertionConfig())[: config.samples]
         if len(best) < config.samples:
             raise BadInput(f"{config.candidates} candidates cannot give {config.samples} samples a scene")
-        kept.append([retarget_sample(samples[i], estimator, retargeter) for i in best])
+        kept.append([retarget_sample(samples[i], _estimated(estimator, samples[i]), retargeter) for i in best])
     bank, counts = BehaviorPrior.build(
         [[m.trajectory for m in row] for row in kept],
         [[m.opening for m in row] for row in kept],
