@@ -1,7 +1,10 @@
 """A policy in the training world and in the world with the other contact, on the same held-out scenes.
 
 With baseline=FOLDER, two policies are compared on paired scenes. With task=push, routes are driven on the table of an
-independent engine: dexprior evaluate task=push policy=runs/push out=runs/routes
+independent engine.
+
+dexprior evaluate policy=runs/policy baseline=runs/demo/07-policy
+dexprior evaluate task=push policy=runs/push out=runs/routes
 """
 
 from __future__ import annotations

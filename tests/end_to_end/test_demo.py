@@ -8,7 +8,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import pytest
 from dexprior.pipeline.demo import STAGES
 
 pytestmark = pytest.mark.slow
-COMMAND = [sys.executable, "-m", "dexprior", "demo", "preset=smoke", "out=run", "threads=1"]
 
 
 def _environment() -> dict[str, str]:
@@ -25,14 +23,8 @@ def _environment() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory) -> Path:
-    """A folder with an uninterrupted smoke run below `run`."""
-    folder = tmp_path_factory.mktemp("demo")
-    started = time.monotonic()
-    done = subprocess.run(COMMAND, cwd=folder, env=_environment(), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    (folder / "seconds").write_text(str(time.monotonic() - started))
-    return folder
+def finished(smoke_demo) -> Path:
+    return smoke_demo
 
 
 def test_it_ends_on_a_self_contained_report(finished):
