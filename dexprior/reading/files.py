@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 from dexprior.errors import BadInput
 
-__all__ = ["MAX_BYTES", "existing", "read_bytes", "read_text", "text_of"]
+__all__ = ["MAX_BYTES", "existing", "gunzipped", "most_unpacked", "read_bytes", "read_text", "text_of"]
 
 MAX_BYTES = 1 << 28
 """Largest file [bytes] that is read whole; parsed JSON takes some twenty times its text in memory."""
+
+_GROWTH = 64
+_PIECE = 256  # bytes of a damaged stream that are lost with the damage, at most
 
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
@@ -82,3 +86,35 @@ def text_of(data: bytes, where: object) -> str:
     if "\0" in text:
         raise BadInput(f"{where} is not text: character {text.index(chr(0))} is a NUL")
     return text
+
+
+def most_unpacked(size: int) -> int:
+    """Bytes that a packed file of `size` bytes may become: what a file may have, or 64 times its own."""
+    return max(MAX_BYTES, _GROWTH * size)
+
+
+def gunzipped(data: bytes, where: object) -> tuple[bytes, str]:
+    """What a gzip stream holds up to its end or its damage, and what is wrong with the rest; "" where nothing is.
+
+    Raises:
+        BadInput: it unpacks to far more than its size.
+    """
+    pieces, size, most = [], 0, most_unpacked(len(data))
+    engine, wrong = zlib.decompressobj(wbits=31), ""
+    for k in range(0, len(data), _PIECE):
+        rest = data[k : k + _PIECE]
+        try:
+            while rest:
+                if engine.eof:  # another stream follows, as `cat a.gz b.gz` makes
+                    engine = zlib.decompressobj(wbits=31)
+                pieces.append(engine.decompress(rest))
+                size += len(pieces[-1])
+                rest = engine.unused_data
+        except zlib.error as error:
+            wrong = f"the gzip stream is damaged ({error})"
+            break
+        if size > most:
+            raise BadInput(f"{where} unpacks to more than {most:,} bytes, which its {len(data):,} cannot mean")
+    if not wrong and not engine.eof:
+        wrong = "the gzip stream is damaged (it breaks off before its end)"
+    return b"".join(pieces), wrong
