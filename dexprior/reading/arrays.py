@@ -57,10 +57,15 @@ def read_npz(path: str | Path, names: Sequence[str] | None = None, *, absent: st
     """
     path = existing(path, absent=absent)
     try:
+        with path.open("rb") as stream:
+            if stream.read(6) == b"\x93NUMPY":
+                raise BadInput(f"{path} is a single array, expected an .npz archive")
         with zipfile.ZipFile(path) as archive:
             return _members(archive, path, names)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} is not an .npz archive, or it is truncated or damaged: {error}") from None
+    except BadInput:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
+        raise BadInput(f"{path} is not an archive of plain arrays, or it is truncated or damaged: {error}") from None
 
 
 def npy_header(stream: IO[bytes], where: object) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -97,18 +102,20 @@ def _members(archive: zipfile.ZipFile, path: Path, names: Sequence[str] | None) 
     found = {}
     for info in chosen:
         if not info.filename.endswith(".npy"):
-            raise BadInput(f"{path} holds {info.filename!r}: not an .npz archive of plain arrays")
+            raise BadInput(f"{path} holds {info.filename!r}: not an archive of plain arrays")
         with archive.open(info) as stream:
-            found[info.filename.removesuffix(".npy")] = _array(stream, info.file_size, f"{path}: {info.filename}")
+            found[info.filename.removesuffix(".npy")] = _array(
+                stream, info.file_size, f"{path}: {info.filename}", "an archive of plain arrays"
+            )
     return {name: found[name] for name in names} if names is not None else found
 
 
-def _array(stream: IO[bytes], size: int, where: object) -> np.ndarray:
+def _array(stream: IO[bytes], size: int, where: object, kind: str = "an array of plain numbers or text") -> np.ndarray:
     """The array in the next `size` bytes, once they are known to be as many as it needs."""
     start = stream.tell()
     shape, fortran, dtype = npy_header(stream, where)
     if dtype.kind not in _PLAIN or dtype.hasobject or dtype.names is not None or dtype.subdtype is not None:
-        raise BadInput(f"{where} holds {dtype}: not an array of plain numbers or text")
+        raise BadInput(f"{where} holds {dtype}: not {kind}")
     needed, left = math.prod(shape) * dtype.itemsize, size - (stream.tell() - start)
     if needed != left:
         raise BadInput(f"{where} is truncated or damaged: {shape} of {dtype} are {needed} bytes, there are {left}")

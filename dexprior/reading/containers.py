@@ -32,7 +32,7 @@ def opened_hdf5(path: str | Path, *, kind: str = "a file of this format") -> Ite
     except BadInput:
         raise
     except OSError as error:
-        raise BadInput(f"{path} is not an HDF5 file, or it is truncated: {_line(error)}") from None
+        raise BadInput(f"{path} is not an HDF5 file, or it is truncated or damaged: {_line(error)}") from None
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, IndexError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} is not {kind}, or it is damaged: {_line(error)}") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,7 @@ __all__ = ["as_described", "entries", "flag", "integer", "listed", "mapping", "n
 
 _SHOWN = 60
 _FEW = 20
+_EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
 
 def shown(value: Any) -> str:
@@ -112,7 +114,7 @@ def integer(value: Any, where: object, *, low: int = 0, high: int | None = None)
 
 
 def numbers(value: Any, where: object, *shape: int, finite: bool = True) -> np.ndarray:
-    """An array of numbers from plain data; text and truth values are none.
+    """An array of numbers from plain data; text and truth values are none, but for `1e-3`, which YAML takes for text.
 
     Args:
         value: nested lists, or an array.
@@ -126,6 +128,8 @@ def numbers(value: Any, where: object, *shape: int, finite: bool = True) -> np.n
     expected = f" of shape {shape}" if shape else ""
     try:
         found = np.array(value)
+        if found.dtype.kind == "U":
+            found = np.array([_exponent(item) for item in np.array(value, dtype=object).flat]).reshape(found.shape)
         if found.size and found.dtype.kind not in "iuf":
             raise ValueError(f"{found.dtype} is no number")
         array = found.astype(np.float64)
@@ -136,6 +140,10 @@ def numbers(value: Any, where: object, *shape: int, finite: bool = True) -> np.n
         first = array[~np.isfinite(array)].flat[0]
         raise BadInput(f"{where} holds values that are not finite, the first is {first}")
     return array
+
+
+def _exponent(item: Any) -> Any:
+    return float(item) if isinstance(item, str) and _EXPONENT.fullmatch(item) else item
 
 
 def listed(value: Any, where: object, *, choices: Sequence[str] | None = None, empty: bool = False) -> list[Any]:
