@@ -78,13 +78,14 @@ def parse_csv(text: str, where: object, *, ragged: bool = False) -> Table:
     Args:
         text: of the file.
         where: names the file.
-        ragged: keep rows of another width than the header, for a caller that says what is wrong with them.
+        ragged: keep rows of another width than the header, and a last cell whose quote is open, for a caller that says
+            what is wrong with them.
 
     Raises:
         BadInput: no header, a column twice, another separator than a comma, a row of another width, or a quote that is
             not closed.
     """
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=not ragged)
     rows: list[list[str]] = []
     lines: list[int] = []
     try:

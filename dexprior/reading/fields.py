@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dexprior.errors import BadInput, DexpriorError
+from dexprior.errors import BadInput, ConfigError, DexpriorError, UnknownName
 
 __all__ = ["as_described", "entries", "flag", "integer", "listed", "mapping", "number", "numbers", "shown", "text"]
 
@@ -126,6 +126,7 @@ def numbers(value: Any, where: object, *shape: int, finite: bool = True) -> np.n
         BadInput: not numbers, of another shape, or not finite.
     """
     expected = f" of shape {shape}" if shape else ""
+    found: Any = None
     try:
         found = np.array(value)
         if found.dtype.kind == "U":
@@ -135,11 +136,20 @@ def numbers(value: Any, where: object, *shape: int, finite: bool = True) -> np.n
         array = found.astype(np.float64)
         array = array.reshape(shape) if shape else array
     except (TypeError, ValueError, OverflowError):
-        raise BadInput(f"{where}: expected numbers{expected}, found {str(value)[:_SHOWN]}") from None
+        raise BadInput(f"{where}: expected numbers{expected}, found {_wrong(value, found)}") from None
     if finite and not np.isfinite(array).all():
         first = array[~np.isfinite(array)].flat[0]
         raise BadInput(f"{where} holds values that are not finite, the first is {first}")
     return array
+
+
+def _wrong(value: Any, found: np.ndarray | None) -> str:
+    """The first item that is no number; the shape, or the beginning, where each is one."""
+    if found is not None and found.dtype.kind not in "iuf":
+        for item in np.array(value, dtype=object).flat:
+            if isinstance(item, bool) or not isinstance(item, (int, float, np.integer, np.floating)):
+                return shown(item)
+    return f"the shape {found.shape}" if found is not None else str(value)[:_SHOWN]
 
 
 def _exponent(item: Any) -> Any:
@@ -167,17 +177,17 @@ def as_described(what: str, where: object, error: type[DexpriorError] = BadInput
     Args:
         what: the value, e.g. `a panel`.
         where: the source.
-        error: what is raised.
+        error: what is raised for a missing key, another type, or a value that cannot be.
 
     Raises:
-        DexpriorError: a missing key, another type, a value that cannot be; `error` where it is not named already.
+        DexpriorError: `error`, or what was raised inside for another reason, with the source named.
     """
     try:
         yield
     except DexpriorError as problem:
-        if str(where) in str(problem):
-            raise
-        raise error(f"{where}: {problem}") from None
+        said = str(problem) if str(where) in str(problem) else f"{where}: {problem}"
+        kind = error if isinstance(problem, (BadInput, ConfigError, UnknownName)) else type(problem)
+        raise kind(said) from None
     except KeyError as problem:
         raise error(f"{where} is not {what}: it holds no {shown(problem.args[0])}") from None
     except (TypeError, ValueError, AttributeError, IndexError, OverflowError) as problem:
