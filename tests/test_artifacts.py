@@ -403,7 +403,9 @@ def test_a_folder_whose_first_try_made_nothing_may_be_used_again(tmp_path):
         RunFolder(tmp_path / "run", "stage", {"steps": 3}, 0).open()
 
 
-@pytest.mark.parametrize(("text", "message"), [("[]", "not the record of a run"), ("\xff\xfe", "not valid JSON")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("[]", "not the record of a run"), ("\xff\xfe", "not valid JSON|UTF-16")]
+)
 def test_a_run_record_that_is_none_is_named(tmp_path, text, message):
     (tmp_path / "run.json").write_bytes(text.encode("latin1"))
     (tmp_path / "weights").touch()

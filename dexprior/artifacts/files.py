@@ -12,14 +12,17 @@ from typing import IO, Any
 
 import numpy as np
 
+from dexprior import reading
 from dexprior.config import to_plain
 from dexprior.errors import ArtifactError, BadInput
+from dexprior.reading import as_described, entries, parse_json_object, shown, text
 
 __all__ = [
     "file_hash",
     "pack_tensors",
     "read_json",
     "read_meta",
+    "read_object",
     "read_tensors",
     "tensor_header",
     "unpack_tensors",
@@ -29,6 +32,8 @@ __all__ = [
 ]
 
 _META = "dexprior"
+_LONGEST_HEADER = 100_000_000  # [bytes]
+_DEPTH = 200  # of metadata that we wrote: values within values, each some levels deep
 
 
 def write_atomic(path: str | Path, data: bytes) -> Path:
@@ -81,8 +86,10 @@ def unpack_tensors(data: bytes, where: object) -> dict[str, np.ndarray]:
 
     try:
         return parse(data)
-    except (SafetensorError, ValueError) as error:
-        raise ArtifactError(f"{where} is truncated or damaged: {error}") from None
+    except (SafetensorError, ValueError, TypeError) as error:
+        raise ArtifactError(f"{where} is truncated or damaged: {' '.join(str(error).split())}") from None
+    except KeyError as error:  # a type of numbers that NumPy has not
+        raise ArtifactError(f"{where} holds numbers of the type {error}: it is another program's file") from None
 
 
 def read_meta(
@@ -96,29 +103,28 @@ def read_meta(
     where = path if where is None else where
     if not path.is_file():
         raise ArtifactError(f"{where}: no such file")
-    with path.open("rb") as stream:
+    with path.open("rb") as stream, as_described("a dexprior file, or it is truncated", where, ArtifactError):
         stream.seek(offset)
         try:
             header, _ = tensor_header(stream)
-            meta = json.loads(header.pop("__metadata__")[_META])
-            return meta, {name: entry["shape"] for name, entry in header.items()}
-        except (ValueError, KeyError, TypeError) as error:
-            raise ArtifactError(f"{where} is not a dexprior file, or it is truncated: {error!r}") from None
+            about = entries(header.pop("__metadata__", None), (_META,), where)[0]
+            meta = parse_json_object(text(about, where), f"{where}: metadata", max_depth=_DEPTH, nan=True)
+            return meta, {name: list(entries(entry, ("shape",), where)[0]) for name, entry in header.items()}
+        except BadInput as error:
+            raise ArtifactError(f"{where} is not a dexprior file, or it is truncated: {error}") from None
 
 
 def tensor_header(stream: IO[bytes]) -> tuple[dict[str, Any], int]:
     """The JSON header of a safetensors file from the stream's position on, and its length [bytes].
 
     Raises:
-        ValueError: there is none.
+        BadInput: there is none.
     """
     start = stream.read(8)
-    if len(start) < 8:
-        raise ValueError("no header")
-    (length,) = struct.unpack("<Q", start)
-    if length > 100_000_000:
-        raise ValueError("header too long")
-    return json.loads(stream.read(length)), 8 + length
+    (length,) = struct.unpack("<Q", start) if len(start) == 8 else (0,)
+    if not 2 <= length <= _LONGEST_HEADER:
+        raise BadInput(f"no header of safetensors: it begins with {start!r}")
+    return parse_json_object(stream.read(length), "its header", max_bytes=_LONGEST_HEADER), 8 + length
 
 
 def file_hash(path: str | Path) -> str:
@@ -133,12 +139,35 @@ def file_hash(path: str | Path) -> str:
 
 
 def read_json(path: str | Path) -> Any:
-    """Read JSON.
+    """Read what `write_json` wrote; NaN and infinity are allowed, since it writes them.
 
     Raises:
         BadInput: it is none.
     """
+    return reading.read_json(path, nan=True)
+
+
+def read_object(
+    path: str | Path, what: str = "a file of dexprior", *, schema: str | None = None, absent: str = ""
+) -> dict[str, Any]:
+    """The object in a JSON file that an earlier run of dexprior wrote.
+
+    Args:
+        path: the file.
+        what: it is, in messages.
+        schema: what its `schema`, or that of its `header`, must be.
+        absent: what to say where the file does not exist.
+
+    Raises:
+        ArtifactError: missing, damaged, no object, or of another schema.
+    """
     try:
-        return json.loads(Path(path).read_text())
-    except ValueError as error:  # bytes that are no text, too
-        raise BadInput(f"{path} is not valid JSON: {error}") from None
+        data = reading.read_json_object(path, nan=True, absent=absent)
+    except BadInput as error:
+        raise ArtifactError(f"{error}: it is not {what}" if Path(path).is_file() else str(error)) from None
+    if schema is not None:
+        header = data.get("header")
+        found = header.get("schema") if isinstance(header, dict) else data.get("schema")
+        if found != schema:
+            raise ArtifactError(f"{path} is not {what}: it holds {shown(found)}, this version reads {schema!r}")
+    return data

@@ -13,6 +13,7 @@ from dexprior import __version__
 from dexprior.artifacts.files import read_meta
 from dexprior.config import config_hash
 from dexprior.errors import ArtifactError
+from dexprior.reading import text
 
 __all__ = ["Header", "checked_header", "make_header", "package_versions", "read_header"]
 
@@ -93,6 +94,7 @@ def _header_of(path: str | Path, meta: dict[str, Any]) -> Header:
     try:
         raw = dict(meta["header"])
         raw["parents"] = tuple(raw["parents"])
+        text(raw["schema"], f"{path}: schema")
         return Header(**raw)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(f"{path}: no dexprior header ({error}); was it written by another program?") from None

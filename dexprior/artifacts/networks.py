@@ -13,6 +13,7 @@ from dexprior.artifacts.files import read_tensors, write_tensors
 from dexprior.artifacts.header import checked_header, make_header
 from dexprior.config import config_hash, to_plain, validate
 from dexprior.errors import ArtifactError
+from dexprior.reading import as_described, mapping
 
 if TYPE_CHECKING:
     import torch
@@ -48,7 +49,9 @@ def load_module(path: str | Path, *, schema: str) -> tuple[dict[str, torch.Tenso
 
     tensors, meta = read_tensors(path)
     checked_header(path, meta, schema)
-    return {k: torch.from_numpy(v.copy()) for k, v in tensors.items()}, meta["config"], meta["extra"]
+    with as_described("a network", path, ArtifactError):
+        plain, extra = mapping(meta["config"], f"{path}: config"), mapping(meta["extra"], f"{path}: extra")
+        return {k: torch.from_numpy(v.copy()) for k, v in tensors.items()}, plain, extra
 
 
 def load_network(path: str | Path, *, schema: str, config: type[C], network: Callable[[C], M]) -> M:
@@ -63,7 +66,8 @@ def load_network(path: str | Path, *, schema: str, config: type[C], network: Cal
     try:
         built.load_state_dict(weights)
     except RuntimeError as error:
-        raise ArtifactError(f"{path}: its weights do not fit its configuration: {error}") from None
+        said = " ".join(str(error).split())[:300]
+        raise ArtifactError(f"{path}: its weights do not fit its configuration: {said}") from None
     return built.eval()
 
 
@@ -132,15 +136,21 @@ def load_training_state(
             if key.startswith(prefix):
                 yield key[len(prefix) :], torch.from_numpy(value.copy())
 
-    for name, module in modules.items():
-        module.load_state_dict(dict(under(f"module/{name}/")))
-    for name, optimizer in optimizers.items():
-        state: dict[int, dict[str, Any]] = {}
-        for key, tensor in under(f"optimizer/{name}/"):
-            index, _, entry = key.partition("/")
-            state.setdefault(int(index), {})[entry] = tensor
-        for key, value in meta["optimizers"][name]["scalars"].items():
-            index, _, entry = key.partition("/")
-            state.setdefault(int(index), {})[entry] = value
-        optimizer.load_state_dict({"state": state, "param_groups": meta["optimizers"][name]["param_groups"]})
-    return meta["progress"], {k[len("arrays/") :]: v for k, v in tensors.items() if k.startswith("arrays/")}
+    with as_described("a training state", path, ArtifactError):
+        for name, module in modules.items():
+            try:
+                module.load_state_dict(dict(under(f"module/{name}/")))
+            except RuntimeError as error:
+                said = " ".join(str(error).split())[:300]
+                raise ArtifactError(f"{path}: its weights do not fit the network {name!r}: {said}") from None
+        for name, optimizer in optimizers.items():
+            state: dict[int, dict[str, Any]] = {}
+            for key, tensor in under(f"optimizer/{name}/"):
+                index, _, entry = key.partition("/")
+                state.setdefault(int(index), {})[entry] = tensor
+            for key, value in meta["optimizers"][name]["scalars"].items():
+                index, _, entry = key.partition("/")
+                state.setdefault(int(index), {})[entry] = value
+            optimizer.load_state_dict({"state": state, "param_groups": meta["optimizers"][name]["param_groups"]})
+        progress = mapping(meta["progress"], f"{path}: progress")
+    return progress, {k[len("arrays/") :]: v for k, v in tensors.items() if k.startswith("arrays/")}

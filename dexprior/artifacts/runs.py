@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dexprior.artifacts.files import read_json, write_json
+from dexprior.artifacts.files import read_json, read_object, write_json
 from dexprior.artifacts.header import package_versions
 from dexprior.config import config_hash, to_plain
 from dexprior.errors import ArtifactError
@@ -74,7 +74,12 @@ class RunFolder:
     def result(self) -> dict[str, Any] | None:
         """What `finish` recorded, or None while the run is not complete."""
         path = self.path / "done.json"
-        return read_json(path)["result"] if path.exists() else None
+        if not path.exists():
+            return None
+        result = read_object(path).get("result")
+        if not isinstance(result, dict):
+            raise ArtifactError(f"{path} holds no result of a run: delete it to make it again")
+        return result
 
     def finish(self, result: dict[str, Any]) -> dict[str, Any]:
         """Mark the run complete."""

@@ -13,6 +13,7 @@ import dexprior.types as types
 from dexprior.artifacts.files import read_tensors, write_tensors
 from dexprior.artifacts.header import checked_header, make_header
 from dexprior.errors import ArtifactError
+from dexprior.reading import as_described, listed
 
 __all__ = ["from_tensors", "load", "load_all", "save", "to_tensors"]
 
@@ -61,7 +62,11 @@ def load_all(path: str | Path, cls: type[T]) -> list[T]:
     """Read a list of values of one type; errors as in `load`."""
     tensors, meta = read_tensors(path)
     checked_header(path, meta, cls.schema)  # type: ignore[attr-defined]
-    return [_unflatten(tree, tensors) for tree in meta["tree"]]
+    with as_described(f"a file of {cls.__name__}", path):
+        values = [_unflatten(tree, tensors) for tree in listed(meta["tree"], f"{path}: tree")]
+        if other := [type(value).__name__ for value in values if not isinstance(value, cls)]:
+            raise ArtifactError(f"{path} holds a {other[0]}, expected {cls.__name__}")
+    return values
 
 
 def to_tensors(value: Any) -> tuple[dict[str, np.ndarray], Any]:

@@ -7,7 +7,6 @@ recorded.instances         # which instance of the recorded panel each episode s
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +14,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
+from dexprior.artifacts import read_object
 from dexprior.behavior.bank import BehaviorConfig, BehaviorPrior
 from dexprior.data.traces import read_trace
 from dexprior.errors import ArtifactError, BadInput, DexpriorError
 from dexprior.geometry.transforms import interpolate_poses
+from dexprior.reading import as_described, inside, text
 from dexprior.types import Trace
 
 __all__ = ["MANIFEST", "Recordings", "read_recordings"]
@@ -95,7 +96,7 @@ def read_recordings(path: str | Path, *, max_opening: float) -> Recordings:
     panels: dict[str, str] = {}
     left_out = 0
     for row in plain["episodes"]:
-        file = folder / row["file"]
+        file = inside(folder, row["file"], path)
         if not file.is_file():
             raise ArtifactError(f"{path} lists {file}, which does not exist")
         with file.open("rb") as stream:
@@ -123,21 +124,18 @@ def read_recordings(path: str | Path, *, max_opening: float) -> Recordings:
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise ArtifactError(f"{path}: no such manifest; `dexprior ledger plan results=... recordings=...` writes one")
-    try:
-        plain = json.loads(path.read_text())
-        schema = plain["header"]["schema"]
-        listed = [(str(row["file"]), str(row["sha256"])) for row in plain["episodes"]]
-        checksum, folder, init = plain["checksum"], plain["folder"], plain["init"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ArtifactError(f"{path} is not a manifest of recordings: {error!r}") from None
-    if schema != MANIFEST:
-        raise ArtifactError(f"{path} holds {schema!r}, this version reads {MANIFEST!r}")
-    if not isinstance(folder, str) or not isinstance(init, str | None):
-        raise ArtifactError(
-            f"{path} is not a manifest of recordings: folder = {folder!r} and init = {init!r} are no paths"
-        )
+    plain = read_object(
+        path,
+        "a manifest of recordings",
+        schema=MANIFEST,
+        absent="`dexprior ledger plan results=... recordings=...` writes such a manifest.",
+    )
+    with as_described("a manifest of recordings", path, ArtifactError):
+        listed = [
+            (text(row["file"], f"{path}: file"), text(row["sha256"], f"{path}: sha256")) for row in plain["episodes"]
+        ]
+        checksum, folder = text(plain["checksum"], f"{path}: checksum"), text(plain["folder"], f"{path}: folder")
+        init = text(plain["init"], f"{path}: init", optional=True)
     if hashlib.sha256("".join(f"{f}\0{s}\n" for f, s in listed).encode()).hexdigest() != checksum:
         raise ArtifactError(f"{path}: its list of episodes was edited: it no longer has the checksum {checksum[:16]}")
     return {"episodes": plain["episodes"], "checksum": checksum, "folder": folder, "init": init}

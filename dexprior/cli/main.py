@@ -6,6 +6,8 @@ import dataclasses
 import importlib
 import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -69,11 +71,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         again = "; the same command goes on from the last checkpoint" if verb in _RESUMABLE else ""
         print(f"\ndexprior {verb}: interrupted{again}", file=sys.stderr)
         return 130
+    except Exception as error:  # noqa: BLE001  # the edge: what nobody foresaw is one line, and a log to report
+        print(f"dexprior {verb}: {_unforeseen(verb, words, error)}", file=sys.stderr)
+        return 1
 
 
 def run_script(verb: str) -> None:
     """Entry of `scripts/VERB.py`."""
     sys.exit(main([verb, *sys.argv[1:]]))
+
+
+def _unforeseen(verb: str, words: Sequence[str], error: Exception) -> str:
+    """One line about an error that no reader named; the traceback goes into a file that the line names."""
+    kind, said = type(error).__name__, " ".join(str(error).split())[:200]
+    text = "".join(traceback.format_exception(error))
+    command = f"dexprior {' '.join(words)}"
+    with tempfile.NamedTemporaryFile(
+        "w", prefix=f"dexprior-{verb}-", suffix=".log", delete=False, encoding="utf-8", errors="replace"
+    ) as log:
+        log.write(f"{command}\nversion {__version__}, Python {sys.version}\n\n{text}")
+    return f"unforeseen {kind}: {said}; this is a fault of dexprior, its traceback is in {log.name}"
 
 
 def _run(verb: str, module: ModuleType, rest: list[str]) -> int:

@@ -8,10 +8,10 @@ dexprior train-policy task=push push.striker.kind=hybrid push.striker.surrogate=
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Literal
 
+from dexprior.artifacts import read_json
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
@@ -54,7 +54,7 @@ def run(config: Config, words: list[str]) -> int:
         from dexprior.policy.pushing import train
 
         train(config.push, Path(config.out), config.seed)
-        curve = json.loads((Path(config.out) / "curve.json").read_text())
+        curve = read_json(Path(config.out) / "curve.json")
         show({"file": str(Path(config.out) / "policy.safetensors"), "last": curve[-1]})
         return 0
     from dexprior.pipeline.stages import stage_policy

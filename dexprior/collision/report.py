@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dexprior.artifacts import read_tensors
+from dexprior.artifacts import read_object, read_tensors
 from dexprior.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -65,7 +64,7 @@ def plot_accuracy(result_folder: str | Path, target: Axes | str | Path) -> None:
 
 
 def _draw(folder: Path, axes: Axes) -> None:
-    result = json.loads((folder / "result.json").read_text())
+    result = read_object(folder / "result.json")
     tensors, _ = read_tensors(folder / "samples.safetensors")
     for name, color in _COLORS.items():
         numbers, label = result["methods"][name], LABELS[name]

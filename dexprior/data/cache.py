@@ -185,5 +185,5 @@ def _map(path: Path) -> np.ndarray | None:
         if size != start + entry["data_offsets"][1]:
             return None
         return np.memmap(path, _DTYPES[entry["dtype"]], "r", start, tuple(entry["shape"])).view(np.ndarray)
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None

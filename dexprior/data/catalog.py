@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from dexprior.artifacts import write_atomic
 from dexprior.errors import BadInput, UnknownName
+from dexprior.reading import most_unpacked
 
 __all__ = ["DataSet", "cache_folder", "describe", "find", "get", "install", "instructions", "names", "verify"]
 
@@ -192,12 +194,17 @@ def _contents(source: Path, file: str) -> list[bytes]:
     """What lies under a name in a folder or an archive."""
     if source.is_dir():
         return [path.read_bytes() for path in sorted(source.rglob(file)) if path.is_file()]
-    if not zipfile.is_zipfile(source):
+    if not source.is_file() or not zipfile.is_zipfile(source):
         raise BadInput(f"{source} is neither a folder nor a zip archive")
     try:
         with zipfile.ZipFile(source) as archive:
-            return [archive.read(member) for member in archive.namelist() if member.split("/")[-1] == file]
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
+            members = [info for info in archive.infolist() if info.filename.split("/")[-1] == file]
+            if (size := sum(info.file_size for info in members)) > (most := most_unpacked(source.stat().st_size)):
+                raise BadInput(f"{source}: {file} unpacks to {size:,} bytes, at most {most:,} are read")
+            return [archive.read(info) for info in members]
+    except BadInput:
+        raise
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
         raise BadInput(f"{source} cannot be unpacked: {error}") from None
 
 

@@ -8,7 +8,6 @@ its axis, within the 10-20 mm that monocular estimates of hand and object err.
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +17,7 @@ from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
 from dexprior.geometry.timing import hysteresis
 from dexprior.geometry.transforms import invert_pose, pose_from_matrix, pose_multiply, transform_points
+from dexprior.reading import numbers, read_npz
 from dexprior.types import HandTrajectory, ObjectTrajectory
 
 __all__ = ["BOTTLE_HALF_SIZE", "T_OBJECTCAM_HANDCAM", "read_dexmv"]
@@ -94,16 +94,9 @@ def read_dexmv(path: str | Path) -> tuple[HandTrajectory, ObjectTrajectory]:
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
-    if not path.is_file():
-        raise BadInput(f"no DexMV file at {path}; see dexprior.data.catalog, data set 'dexmv-mustard'")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            raw = {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise BadInput(f"{path} is not an npz file of plain arrays: {error}") from None
-    for name in (*_SHAPES, "hand_frame", "object_frame"):
-        if name not in raw:
-            raise BadInput(f"{path} holds no {name!r}; it has: {', '.join(raw) or 'nothing'}")
+    names = (*_SHAPES, "hand_frame", "object_frame")
+    raw = read_npz(path, names, absent="`dexprior data get dexmv-mustard` says how to get DexMV's file.")
+    raw = {name: numbers(raw[name], f"{path}: {name}", finite=False) for name in names}
     for name, shape in _SHAPES.items():
         frames = raw["object_frame" if name == "object_T_cam" else "hand_frame"]
         if raw[name].shape != (len(frames), *shape):

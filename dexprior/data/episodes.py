@@ -34,6 +34,7 @@ from dexprior.data.depth import decode_depth, encode_depth
 from dexprior.data.lines import append_lines, read_lines
 from dexprior.data.readers import ClipSource, Frames
 from dexprior.errors import ArtifactError
+from dexprior.reading import as_described, entries, flag, integer, mapping, text
 from dexprior.types import Camera, Episode
 from dexprior.types.episode import View
 
@@ -121,13 +122,16 @@ def unpack_episode(part: Callable[[str], ClipSource]) -> Episode:
     source = part("safetensors")
     meta, _ = read_meta(source.path, offset=source.offset, where=source)
     tensors = unpack_tensors(source.read_bytes(), source)
-    found = meta.get("header", {}).get("schema")
-    if found != Episode.schema:
-        raise ArtifactError(f"{source} holds {found!r}, expected {Episode.schema!r}")
-    tensors[_FRAMES] = read_clip(part(MAIN))[0]
-    episode = from_tensors(meta["tree"][0], tensors)
-    views = meta.get("views", [])
-    return dataclasses.replace(episode, views=tuple(_view(view, part) for view in views)) if views else episode
+    with as_described("an episode", source):
+        found = mapping(meta.get("header"), f"{source}: header").get("schema")
+        if found != Episode.schema:
+            raise ArtifactError(f"{source} holds {found!r}, expected {Episode.schema!r}")
+        tensors[_FRAMES] = read_clip(part(MAIN))[0]
+        episode = from_tensors(meta["tree"][0], tensors)
+        if not isinstance(episode, Episode):
+            raise ArtifactError(f"{source} holds a {type(episode).__name__}, expected an episode")
+        views = tuple(_view(view, part) for view in meta.get("views", []))
+        return dataclasses.replace(episode, views=views) if views else episode
 
 
 def read_episode(folder: str | Path, number: int) -> Episode:
@@ -177,7 +181,10 @@ class EpisodeFolder:
     def __init__(self, folder: str | Path) -> None:
         """Read the index; errors as in `read_index`."""
         self.folder = Path(folder)
-        self._kept = [row for row in read_index(folder) if row["kept"]]
+        where = self.folder / "index.jsonl"
+        self._kept = [row for row in read_index(folder) if flag(entries(row, ("kept",), where)[0], f"{where}: kept")]
+        for row in self._kept:
+            integer(entries(row, ("number",), where)[0], f"{where}: number", high=10**9)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -191,6 +198,12 @@ class EpisodeFolder:
         row = self._kept[number]
         source = self._part(number, "safetensors")
         header, shapes = read_meta(source.path, offset=source.offset, where=source)
+        with as_described("an episode", source, ArtifactError):
+            return self._described(number, row, header, shapes)
+
+    def _described(
+        self, number: int, row: Mapping[str, Any], header: Mapping[str, Any], shapes: Mapping[str, list[int]]
+    ) -> dict[str, Any]:
         tree, views = header["tree"][0]["fields"], header.get("views", [])
         sample, info = tree["sample"]["fields"], tree["info"]
         return {
@@ -250,7 +263,9 @@ def _split(
 
 
 def _view(row: Mapping[str, Any], part: Callable[[str], ClipSource]) -> View:
-    name, (height, width) = row["name"], row["size"]
+    name, (height, width) = text(row["name"], "view"), row["size"]
+    if "/" in name or name in (".", ".."):
+        raise ArtifactError(f"a view is called {name!r}: no name of a file")
     return View(
         name=name,
         camera=Camera(

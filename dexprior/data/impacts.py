@@ -22,8 +22,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dexprior.artifacts import write_atomic
-from dexprior.data.archives import read_npz
 from dexprior.errors import BadInput
+from dexprior.reading import as_described, numbers, read_npz
 from dexprior.types.check import Checker
 from dexprior.types.collision import ContactGeometry
 
@@ -52,6 +52,8 @@ along the surface in radii of gyration, and cosine and sine of the orientation."
 _FIELDS = {"pre": 6, "post": 6, "n": 3, "d": 3, "flags": 6, "source_row": 0}
 _ABSENT = "datasets/ellipse_impacts.md says how to get the published one."
 _ARRAYS = ("pre", "post", "normal_row", "tangent_row", "angle", "place", "source_row")
+_FASTEST, _SPIN = 100.0, 1e4  # [m/s], [rad/s] what a body on a table may do
+_FARTHEST, _HEAVIEST = 100.0, 1e4  # [m]; [kg] and [kg m^2]
 _CONSISTENT = 0.6  # relative torque residual; 0.29 for the record as it should be, 2.5 when mirrored wrongly
 
 
@@ -86,14 +88,23 @@ class PlanarImpacts:
 
     def __post_init__(self) -> None:
         check = Checker(self)
-        for name in ("pre", "post", "normal_row", "tangent_row"):
-            check.array(name, "impact", 3)
-        check.array("angle", "impact")
-        check.array("place", "impact")
+        for name, most in (("pre", _SPIN), ("post", _SPIN), ("normal_row", _FARTHEST), ("tangent_row", _FARTHEST)):
+            check.array(name, "impact", 3, low=-most, high=most)
+        for name in ("pre", "post"):
+            fastest = np.abs(getattr(self, name)[:, :2]).max(initial=0.0)
+            if fastest > _FASTEST:
+                raise BadInput(
+                    f"PlanarImpacts.{name} holds {fastest:g} m/s, nothing on a table moves at more than {_FASTEST:g}"
+                )
+        check.array("angle", "impact", low=-_SPIN, high=_SPIN)
+        check.array("place", "impact", low=-_FARTHEST, high=_FARTHEST)
         check.array("source_row", "impact", dtype=np.int64)
         check.one_of("source", ("measured", "generated"))
-        if not (self.mass > 0 and self.inertia > 0):
-            raise BadInput(f"PlanarImpacts: mass {self.mass} kg and inertia {self.inertia} kg m^2 must be positive")
+        if not (0 < self.mass <= _HEAVIEST and 0 < self.inertia <= _HEAVIEST):
+            raise BadInput(
+                f"PlanarImpacts: mass {self.mass} kg and inertia {self.inertia} kg m^2 must be positive, and at most "
+                f"{_HEAVIEST:g}"
+            )
 
     def __len__(self) -> int:
         return len(self.pre)
@@ -174,19 +185,20 @@ def load_ellipse_impacts(path: str | Path) -> PlanarImpacts:
         raise BadInput(f"{path}: every row is flagged as bad, nothing is left")
     pre, post, normal, tangent = (np.asarray(raw[name][clean], dtype=np.float64) for name in ("pre", "post", "n", "d"))
     mirror = np.array([-1.0, 1.0, 1.0])
-    impacts = PlanarImpacts(
-        pre=pre[:, 3:] * mirror,
-        post=post[:, 3:] * mirror,
-        normal_row=normal,
-        tangent_row=tangent,
-        angle=pre[:, 2],
-        place=-pre[:, 0],
-        source_row=raw["source_row"][clean],
-        mass=ELLIPSE_MASS,
-        inertia=ellipse_inertia(ELLIPSE_SEMI_AXES, ELLIPSE_MASS),
-        semi_axes=ELLIPSE_SEMI_AXES,
-        source="measured",
-    )
+    with as_described("the record of ellipse impacts", path):
+        impacts = PlanarImpacts(
+            pre=pre[:, 3:] * mirror,
+            post=post[:, 3:] * mirror,
+            normal_row=normal,
+            tangent_row=tangent,
+            angle=pre[:, 2],
+            place=-pre[:, 0],
+            source_row=raw["source_row"][clean],
+            mass=ELLIPSE_MASS,
+            inertia=ellipse_inertia(ELLIPSE_SEMI_AXES, ELLIPSE_MASS),
+            semi_axes=ELLIPSE_SEMI_AXES,
+            source="measured",
+        )
     check_torque_balance(impacts, where=str(path))
     return impacts
 
@@ -215,14 +227,18 @@ def load_impacts(path: str | Path) -> PlanarImpacts:
     missing = sorted({*_ARRAYS, "mass", "inertia", "semi_axes", "source"} - set(found))
     if missing:
         raise BadInput(f"{path} lacks {', '.join(missing)}; it has: {', '.join(sorted(found))}")
-    axes = found["semi_axes"].tolist()
-    impacts = PlanarImpacts(
-        **{name: found[name] for name in _ARRAYS},
-        mass=float(found["mass"]),
-        inertia=float(found["inertia"]),
-        semi_axes=(axes[0], axes[1]) if axes else None,
-        source=str(found["source"]),
-    )
+    axes = numbers(found["semi_axes"], f"{path}: semi_axes").tolist()
+    if len(axes) not in (0, 2) or any(not 0 < a <= _FARTHEST for a in axes):
+        raise BadInput(f"{path}: semi_axes = {axes}: expected none, or two in m")
+    mass, inertia = (numbers(found[name], f"{path}: {name}", 1)[0] for name in ("mass", "inertia"))
+    with as_described("a file of impacts", path):
+        impacts = PlanarImpacts(
+            **{name: found[name] for name in _ARRAYS},
+            mass=float(mass),
+            inertia=float(inertia),
+            semi_axes=(axes[0], axes[1]) if axes else None,
+            source=str(found["source"]),
+        )
     check_torque_balance(impacts, where=str(path))
     return impacts
 
@@ -240,13 +256,13 @@ def check_torque_balance(impacts: PlanarImpacts, *, where: str = "impacts") -> f
     size = np.linalg.norm(spin) + np.finfo(float).tiny
     as_is = float(np.linalg.norm(spin - lever - friction) / size)
     mirrored = float(np.linalg.norm(spin - lever + friction) / size)
-    if as_is > _CONSISTENT >= mirrored:
+    if not as_is <= _CONSISTENT and mirrored <= _CONSISTENT:
         raise BadInput(
             f"{where}: the torque balance leaves {as_is:.2f} of the change of spin unexplained, and "
             f"{mirrored:.2f} with vx negated: x is mirrored. Usually the file was mirrored already (the "
             "loader mirrors once), or the published record was used without mirroring."
         )
-    if as_is > _CONSISTENT:
+    if not as_is <= _CONSISTENT:  # NaN too
         raise BadInput(
             f"{where}: the torque balance leaves {as_is:.2f} of the change of spin unexplained (allowed "
             f"{_CONSISTENT}), mirrored or not. Usually the contact rows belong to other impacts, or mass and "

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dexprior.errors import ArtifactError
+from dexprior.reading import parse_json_object
 
 __all__ = ["append_lines", "read_lines"]
 
@@ -33,7 +34,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
         try:
             if not line.endswith(b"\n"):
                 raise ValueError("no end of line")
-            rows.append(json.loads(line))
+            rows.append(parse_json_object(line, f"line {k + 1}", nan=True))
         except ValueError as error:
             if k < len(lines) - 1:
                 raise ArtifactError(f"{path}, line {k + 1}: {error}") from None

@@ -8,7 +8,6 @@ World frame as in `impacts.py`: x along the surface, height up, angle counter-cl
 
 from __future__ import annotations
 
-import csv
 import itertools
 from collections import Counter
 from dataclasses import dataclass
@@ -16,18 +15,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-import yaml
 from jaxtyping import Float
 from scipy.optimize import brentq
 
 from dexprior.config import Ge, Gt, config, validate
 from dexprior.data.impacts import PlanarImpacts, check_torque_balance
 from dexprior.errors import BadInput, UnknownName
+from dexprior.reading import Table, read_csv, read_yaml
 
 __all__ = ["Body", "Columns", "MotionLayout", "Segmentation", "import_impacts", "read_layout"]
 
 _LENGTHS = {"m": 1.0, "cm": 0.01, "mm": 0.001}
 _ANGLES = {"rad": 1.0, "deg": np.pi / 180.0}
+_LARGEST = 1e12  # of any number in a recording: nanoseconds of a clock, or millimetres
 _UNEVEN = 0.2  # share of the median time step by which a step may differ
 _IN_PLANE = 0.95  # cosine of half the angle by which a planar body may lean out of the plane
 _WRONG_GRAVITY = 0.25  # share of g by which the free fall may differ
@@ -139,12 +139,7 @@ def read_layout(path: str | Path) -> MotionLayout:
         ConfigError: an unknown key, a wrong type, or a value out of range.
     """
     path = Path(path)
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file; docs/tutorials/your-own-collisions.md shows a layout")
-    try:
-        plain = yaml.safe_load(path.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} is not YAML: {str(error).splitlines()[0]}") from None
+    plain = read_yaml(path, absent="docs/tutorials/your-own-collisions.md shows a layout")
     if not isinstance(plain, dict):
         raise BadInput(f"{path} holds {type(plain).__name__}, expected keys and values")
     layout = validate(MotionLayout, plain, where=str(path))
@@ -205,26 +200,18 @@ def import_impacts(recording: str | Path, layout: MotionLayout) -> tuple[PlanarI
 
 
 def _read(path: Path, layout: MotionLayout) -> list[_Trial]:
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file")
-    try:
-        with path.open(newline="") as lines:
-            table = list(csv.DictReader(lines))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"{path} is not a CSV of text: {error}") from None
-    if not table:
+    table = read_csv(path)
+    if not table.rows:
         raise BadInput(f"{path} holds no rows below its header")
-    names = layout.columns
-    header = [name for name in table[0] if name is not None]
+    names, header = layout.columns, table.columns
     angles = names.quaternion if names.angle is None else (names.angle,)
     assert angles is not None
     numbers = {
-        name: _column(path, table, header, name)
-        for name in (names.x, names.height, *angles, *([names.time] if names.time else []))
+        name: _column(table, name) for name in (names.x, names.height, *angles, *([names.time] if names.time else []))
     }
     if names.trial is not None and names.trial not in header:
         raise UnknownName(f"column of {path}", names.trial, header)
-    labels = [row[names.trial] for row in table] if names.trial else ["1"] * len(table)
+    labels = table.column(names.trial) if names.trial else ["1"] * len(table.rows)
     scale = _LENGTHS[layout.length]
     position = np.stack([numbers[names.x], numbers[names.height] - layout.ground], axis=1) * scale
     if names.angle is not None:
@@ -242,17 +229,14 @@ def _read(path: Path, layout: MotionLayout) -> list[_Trial]:
     return trials
 
 
-def _column(path: Path, table: list[dict[str, str]], header: list[str], name: str) -> np.ndarray:
-    if name not in header:
-        raise UnknownName(f"column of {path}", name, header)
-    values = np.empty(len(table))
-    for k, row in enumerate(table):
-        try:
-            values[k] = float(row[name])
-        except (TypeError, ValueError):
-            raise BadInput(f"{path}, line {k + 2}: {name} is {row[name]!r}, not a number") from None
-        if not np.isfinite(values[k]):
-            raise BadInput(f"{path}, line {k + 2}: {name} is {row[name]!r}; cut lost frames out, or fill them")
+def _column(table: Table, name: str) -> np.ndarray:
+    if name not in table.columns:
+        raise UnknownName(f"column of {table.where}", name, table.columns)
+    values = table.numbers(name)
+    if (bad := ~(np.abs(values) <= _LARGEST)).any():
+        k = int(bad.argmax())
+        cell = table.column(name)[k]
+        raise BadInput(f"{table.where}, line {table.lines[k]}: {name} is {cell!r}; cut lost frames out, or fill them")
     return values
 
 

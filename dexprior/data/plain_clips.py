@@ -7,7 +7,6 @@ form (see `dexprior.data.importers.videox_fun`).
 from __future__ import annotations
 
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from jaxtyping import Int, UInt8
 from dexprior.data.cache import FrameCache, content_hash
 from dexprior.data.readers import ClipInfo, probe_clip
 from dexprior.errors import BadInput
+from dexprior.reading import inside, read_json
 
 __all__ = ["PlainClips"]
 
@@ -39,7 +39,8 @@ class PlainClips:
 
     def __init__(self, folder: str | Path, *, size: int, fps: float, window: int) -> None:
         self.folder, self.size, self.fps, self.window = Path(folder), size, fps, window
-        paths = [self.folder / row["file_path"] for row in _videos(self.folder / "metadata.json")]
+        where = self.folder / "metadata.json"
+        paths = [inside(self.folder, row["file_path"], where) for row in _videos(where)]
         known = [(path, probe_clip(path)) for path in paths]
         self._clips = [(path, info) for path, info in known if self._windows(info) > 0]
         if not self._clips:
@@ -81,14 +82,7 @@ class PlainClips:
 
 
 def _videos(path: Path) -> list[dict[str, Any]]:
-    try:
-        rows = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise BadInput(
-            f"no {path}: expected a folder of clips as `dexprior data import videos=FOLDER out=FOLDER` writes it"
-        ) from None
-    except ValueError as error:
-        raise BadInput(f"{path}: {error}") from None
+    rows = read_json(path, absent="`dexprior data import videos=FOLDER out=FOLDER` writes one beside its clips.")
     entries = rows if isinstance(rows, list) else []
     videos = [row for row in entries if isinstance(row, dict) and row.get("type", "image") == "video"]
     if not videos or not all(isinstance(row.get("file_path"), str) for row in videos):

@@ -27,6 +27,7 @@ from dexprior.config import Ge, Le, config
 from dexprior.data.episodes import MAIN, EpisodeFolder, EpisodeSet, describe_episode, pack_episode, unpack_episode
 from dexprior.data.readers import ClipSource
 from dexprior.errors import ArtifactError, BadInput
+from dexprior.reading import entries, integer, listed, mapping, parse_json_object, shown, text
 from dexprior.types import Episode
 
 __all__ = ["Damage", "ShardSet", "ShardWriter", "Split", "SplitConfig", "open_episodes", "split_of"]
@@ -239,7 +240,7 @@ class ShardSet:
             return self._extra[number]
         with self._path(number).with_suffix(".jsonl").open("rb") as stream:
             stream.seek(int(self._start[number]))
-            return json.loads(stream.read(int(self._length[number])))
+            return _row(stream.read(int(self._length[number])), self._path(number).with_suffix(".jsonl"))
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """All rows in order."""
@@ -348,17 +349,40 @@ def _scan(path: Path, start: int) -> Iterator[tuple[dict[str, Any] | None, int, 
                 break
             name, _, part = info.name.partition(".")
             body, after = position + _BLOCK, position + _BLOCK + info.size + -info.size % _BLOCK
-            if after > size:
+            if info.size < 0 or after > size:
                 break
             if part != "json":
                 places[part] = (body, info.size)
             else:
-                row = json.loads(stream.read(info.size))
-                yield {**row, "parts": places, "end": after}, after, name
+                try:
+                    row = _row(stream.read(info.size), path, {"parts": places, "end": after})
+                except BadInput:
+                    yield None, end, name
+                    return
+                yield row, after, name
                 places, end, name = {}, after, ""
             position = after
     if name or (position < size and size - position != len(_END)):
         yield None, end, name
+
+
+def _row(data: bytes, where: Path, place: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What an index, or a shard itself, says of one episode.
+
+    Raises:
+        BadInput: no row of an index, or one with a field of another type.
+    """
+    row = parse_json_object(data, where, nan=True) | dict(place or {})
+    name, parts, sums, _ = entries(row, ("id", "parts", "sha256", "end"), where)
+    if _ID.fullmatch(text(name, f"{where}: id")) is None:
+        raise BadInput(f"{where}: id = {shown(name)}: expected up to 80 letters, digits, _ and -")
+    integer(row["end"], f"{where}: end", high=2**62)
+    for part, at in mapping(parts, f"{where}: {name}: parts").items():
+        for number in listed(list(at) if isinstance(at, tuple) else at, f"{where}: {name}: {part}"):
+            integer(number, f"{where}: {name}: {part}", high=row["end"])
+        if len(at) != 2 or part not in mapping(sums, f"{where}: {name}: sha256"):
+            raise BadInput(f"{where}: {name}: {part} has no place, or no checksum")
+    return row
 
 
 def _rows(path: Path) -> tuple[list[tuple[dict[str, Any], tuple[int, int] | None]], list[Damage]]:
@@ -370,8 +394,8 @@ def _rows(path: Path) -> tuple[list[tuple[dict[str, Any], tuple[int, int] | None
     lines = index.read_bytes().splitlines(keepends=True) if index.is_file() else []
     for k, line in enumerate(lines, start=1):
         try:
-            row = json.loads(line) if line.endswith(b"\n") else None
-        except ValueError:
+            row = _row(line, index) if line.endswith(b"\n") else None
+        except BadInput:
             row = None
         if row is None:
             if k < len(lines):

@@ -19,7 +19,6 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float, Int
 
-from dexprior.data.archives import read_npz
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import (
     axis_angle_from_quat,
@@ -29,6 +28,7 @@ from dexprior.geometry.rotations import (
     quat_multiply,
     quat_rotate,
 )
+from dexprior.reading import as_described, read_npz
 from dexprior.types.check import Checker
 
 __all__ = [
@@ -74,6 +74,7 @@ CUBE_PARAMETERS = (
 
 _GRAVITY = 9.81  # [m/s^2] where lengths are right
 _FIELDS = {"pos": 3, "quat": 4, "vel": 3, "omega": 3}
+_MOST = {"pos": 100.0, "quat": 2.0, "vel": 100.0, "omega": 1e4}  # [m], [], [m/s], [rad/s] of what is tossed by hand
 _CONSISTENT = 0.15  # relative residual of finite differences; 0.02 for the record, above 0.5 for any mix-up of frames
 _CLEAR = 0.004  # [m] a corner this far above the table cannot touch it, whatever the scale
 _REST_SPEED = 0.03  # [m/s] corners slower than this in the last frames: the toss ended at rest
@@ -137,7 +138,7 @@ class CubeTosses:
         check = Checker(self)
         check.array("start", "toss_and_end", dtype=np.int64)
         for name, width in _FIELDS.items():
-            check.array(name, "row", width)
+            check.array(name, "row", width, low=-_MOST[name], high=_MOST[name])
         check.array("duplicate_group", "toss", dtype=np.int64)
         check.one_of("source", ("measured", "generated"))
         start, rows = self.start, len(self.pos)
@@ -146,7 +147,7 @@ class CubeTosses:
                 f"CubeTosses: start has {len(start)} entries, but {len(self.duplicate_group)} tosses need one each and "
                 "the number of rows"
             )
-        if start[0] != 0 or start[-1] != rows or not (np.diff(start) > 0).all():
+        if not len(start) or start[0] != 0 or start[-1] != rows or not (np.diff(start) > 0).all():
             raise BadInput(
                 f"CubeTosses.start must increase strictly from 0 to the {rows} rows, but goes from {start[0]} to "
                 f"{start[-1]}" + ("" if (np.diff(start) > 0).all() else " and not always upwards")
@@ -230,7 +231,7 @@ def load_cube_tosses(path: str | Path) -> CubeTosses:
     """
     path = Path(path)
     raw = _read_arrays(path)
-    try:
+    with as_described("a file of cube tosses", path):
         tosses = CubeTosses(
             start=raw["start"],
             pos=raw["pos"],
@@ -240,8 +241,6 @@ def load_cube_tosses(path: str | Path) -> CubeTosses:
             duplicate_group=raw["duplicate_group"],
             source="measured",
         )
-    except BadInput as error:
-        raise BadInput(f"{path}: {error}") from None
     check_consistency(tosses, where=str(path))
     return tosses
 
@@ -257,7 +256,7 @@ def check_consistency(tosses: CubeTosses, *, where: str = "tosses") -> tuple[flo
     moved = (tosses.pos[rows + 1] - tosses.pos[rows]) / tosses.dt
     linear = _residual(moved, mean(tosses.vel))
     angular = _residual(_body_rate(quat, rows, tosses.dt), mean(tosses.omega))
-    if angular > _CONSISTENT:
+    if not angular <= _CONSISTENT:  # NaN too
         scalar_last = np.roll(quat, 1, axis=1)
         inverse = quat_conjugate(quat)
         explanations = {
@@ -276,7 +275,7 @@ def check_consistency(tosses: CubeTosses, *, where: str = "tosses") -> tuple[flo
             ),
         }
         _complain(where, "omega", "the change of quat", angular, explanations)
-    if linear > _CONSISTENT:
+    if not linear <= _CONSISTENT:
         explanations = {
             "vel is in the body frame; it must be in the world frame": _residual(
                 moved, mean(quat_rotate(quat, tosses.vel))

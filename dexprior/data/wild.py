@@ -12,7 +12,6 @@ OUT/metadata.json      the kept clips as VideoX-Fun lists them
 from __future__ import annotations
 
 import itertools
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -30,6 +29,7 @@ from dexprior.data.lines import append_lines, read_lines
 from dexprior.data.readers import ClipReader, Frames
 from dexprior.data.validate import Detector, SeenHands
 from dexprior.errors import ArtifactError, BadInput
+from dexprior.reading import read_json_object, text
 
 __all__ = ["Caption", "WildConfig", "WildSummary", "cut_videos", "find_shots", "hand_stretches"]
 
@@ -321,14 +321,9 @@ def _row(notes: dict[str, Any], window: tuple[int, int], fps: float, reason: str
 
 def _notes(video: Path, settings: WildConfig) -> dict[str, Any]:
     path = video.with_suffix(".json")
-    found: Any = {}
-    if path.is_file():
-        try:
-            found = json.loads(path.read_text())
-        except ValueError as error:
-            raise BadInput(f"{path}: {error}") from None
-    if not isinstance(found, dict) or not all(isinstance(found.get(k, ""), str) for k in ("text", "licence", "source")):
-        raise BadInput(f"{path}: expected an object with the strings text, licence, source")
+    found = read_json_object(path) if path.is_file() else {}
+    for key in ("text", "licence", "source"):
+        text(found.get(key, ""), f"{path}: {key}")
     licence = found.get("licence", settings.licence)
     return {"text": found.get("text"), "licence": licence, "source": found.get("source", video.name)}
 
@@ -337,7 +332,7 @@ def _resume(manifest: Path, settings: str) -> list[dict[str, Any]]:
     if not manifest.is_file():
         return []
     rows = read_lines(manifest)
-    if any(row["settings"] != settings for row in rows):
+    if any(row.get("settings") != settings for row in rows):
         raise ArtifactError(f"{manifest} was made with other settings: give another folder, or remove it")
     return rows
 

@@ -14,6 +14,7 @@ import numpy as np
 from dexprior.artifacts import write_json
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import ParameterFamily
+from dexprior.reading import as_described, integer, listed, mapping, number, numbers, read_json_object, text
 from dexprior.worlds.insertion import sample_scenes
 
 __all__ = ["Instance", "Panel"]
@@ -102,14 +103,18 @@ class Panel:
         Raises:
             BadInput: a key is missing, or the stored hash does not fit the instances.
         """
-        try:
+        with as_described("a panel", "the data"):
             instances = tuple(
-                Instance(tuple(i["nut"]), tuple(i["bolt"]), i["nut_yaw"], dict(i["parameters"]), i["seed"])
-                for i in data["instances"]
+                Instance(
+                    nut=tuple(numbers(i["nut"], "nut", 3).tolist()),  # type: ignore[arg-type]
+                    bolt=tuple(numbers(i["bolt"], "bolt", 3).tolist()),  # type: ignore[arg-type]
+                    nut_yaw=number(i["nut_yaw"], "nut_yaw"),
+                    parameters={k: number(v, k) for k, v in mapping(i["parameters"], "parameters").items()},
+                    seed=integer(i["seed"], "seed"),
+                )
+                for i in listed(data["instances"], "instances")
             )
-            panel = cls(data["name"], ParameterFamily.from_json(data["family"]), instances)
-        except (KeyError, TypeError) as error:
-            raise BadInput(f"not a panel: {error!r}") from None
+            panel = cls(text(data["name"], "name"), ParameterFamily.from_json(data["family"]), instances)
         if data.get("hash", panel.hash) != panel.hash:
             raise BadInput(f"panel {panel.name!r}: stored hash {data['hash']} but its instances hash to {panel.hash}")
         return panel
@@ -121,13 +126,8 @@ class Panel:
         Raises:
             BadInput: no such file, or no panel.
         """
-        try:
-            data = json.loads(Path(path).read_text())
-        except (OSError, ValueError) as error:
-            raise BadInput(f"cannot read a panel from {path}: {error}") from None
-        if not isinstance(data, dict):
-            raise BadInput(f"{path} holds no panel")
-        return cls.from_json(data)
+        with as_described("a panel", path):
+            return cls.from_json(read_json_object(path))
 
     def moved_to(self, name: str, family: ParameterFamily, *, seed: int) -> Panel:
         """The same scenes in worlds of a family: its own, with the parameters as they are, or another's, drawn anew."""

@@ -7,7 +7,6 @@ plain JSON on disk.
 from __future__ import annotations
 
 import fnmatch
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,6 +18,7 @@ from jaxtyping import Float
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families.densities import INDEPENDENT, Density, density_from_json
 from dexprior.families.parameter import Parameter
+from dexprior.reading import as_described, read_json_object
 
 __all__ = ["ParameterFamily", "fixed_outside"]
 
@@ -135,10 +135,8 @@ class ParameterFamily:
         Raises:
             BadInput: a missing or damaged file, or another one; named.
         """
-        try:
-            return cls.from_json(json.loads(Path(path).read_text()))
-        except (OSError, ValueError) as error:
-            raise BadInput(f"cannot read a parameter family from {path}: {error}") from None
+        with as_described("a parameter family", path):
+            return cls.from_json(read_json_object(path))
 
     @property
     def _columns(self) -> list[int]:

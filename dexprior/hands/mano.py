@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import io
 import itertools
-import pickle
-from collections.abc import Callable
+import math
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from dexprior.artifacts import write_atomic
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import axis_angle_from_quat
 from dexprior.hands.skeleton import MANO_FROM_MEDIAPIPE, PARENTS, TIP_OFFSETS, rest_offsets
+from dexprior.reading import Stub, as_described, numbers, read_npz, read_pickle
 from dexprior.types import ContactConfiguration, HandTrajectory, Side
 
 __all__ = [
@@ -48,6 +48,7 @@ MANO_SHAPES: dict[str, tuple[int | None, ...]] = {
     "hands_mean": (45,),
 }
 """The arrays of a MANO file, and their shapes (None: any)."""
+_VERTICES = range(778)
 
 _TIP_ORDER = ("index", "middle", "little", "ring", "thumb")  # the order of skeleton.TIP_OFFSETS
 
@@ -72,10 +73,11 @@ def read_mano(path: str | Path) -> dict[str, np.ndarray]:
             "the path of MANO_RIGHT.pkl or MANO_LEFT.pkl"
         )
     if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as file:
-            raw: dict[str, Any] = {name: file[name] for name in file.files}
+        raw: dict[str, Any] = dict(read_npz(path))
     elif path.suffix == ".pkl":
-        raw = _read_pickle(path)
+        raw = read_pickle(path, stubs=_STUBS)
+        if not isinstance(raw, dict):
+            raise BadInput(f"{path} holds a {type(raw).__name__}, a MANO file holds a dict of arrays")
     else:
         raise BadInput(f"{path}: a MANO file ends in .pkl or .npz")
     return {name: _checked(path, name, raw, shape) for name, shape in MANO_SHAPES.items()}
@@ -84,33 +86,26 @@ def read_mano(path: str | Path) -> dict[str, np.ndarray]:
 def _checked(path: Path, name: str, raw: dict[str, Any], shape: tuple[int | None, ...]) -> np.ndarray:
     if name not in raw:
         raise BadInput(f"{path} holds no {name!r}; it has: {', '.join(map(str, raw))}")
-    array = _plain(raw[name])
+    with as_described("a MANO file", f"{path}: {name}"):
+        array = numbers(_plain(raw[name]), f"{path}: {name}")
     if name in ("kintree_table", "f"):
         array = array.astype(np.int64)
     if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape)):
         raise BadInput(f"{path}: {name} has shape {array.shape}, MANO's is {shape}")
+    if name == "f" and len(array) and not (array.min() >= 0 and array.max() < len(_VERTICES)):
+        raise BadInput(f"{path}: f names the vertices {array.min()} to {array.max()}, MANO has {len(_VERTICES)}")
     return array
 
 
-class _Stub:
-    """Holds the state of an object whose class is not available; runs no code of it."""
-
-    def __init__(self, *_: object) -> None:
-        self.state: dict[str, Any] = {}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.state = state
-
-
-class _Ch(_Stub):
+class _Ch(Stub):
     """`chumpy.ch.Ch`: a differentiable wrapper around the array `x`."""
 
 
-class _Select(_Stub):
+class _Select(Stub):
     """`chumpy.reordering.Select`: entries `idxs` of the flattened array `a`."""
 
 
-class _Sparse(_Stub):
+class _Sparse(Stub):
     """A compressed sparse matrix of any SciPy version."""
 
 
@@ -131,74 +126,38 @@ def _plain(value: Any) -> np.ndarray:
         shape = value.state.get("preferred_shape")
         return chosen if shape is None else chosen.reshape(shape)
     if isinstance(value, _Sparse):
-        from scipy import sparse
-
-        kind = sparse.csc_matrix if isinstance(value, _Csc) else sparse.csr_matrix
-        s = value.state
-        return kind((s["data"], s["indices"], s["indptr"]), shape=s.get("_shape", s.get("shape"))).toarray()
+        return _dense(value)
     return np.asarray(value)
 
 
-def _reconstruct_stub(cls: type, base: type, state: object) -> Any:
-    """`copy_reg._reconstructor`, for the stubs only."""
-    if cls not in (_Ch, _Select, _Csc, _Csr) or base is not object:
-        raise BadInput(f"the pickle reconstructs {cls!r}: not a part of a MANO file")
-    return cls()
+def _dense(value: _Sparse) -> np.ndarray:
+    """Entry by entry: SciPy's loops in C trust the places that a file states."""
+    s = value.state
+    shape = tuple(int(n) for n in (s["_shape"] if "_shape" in s else s["shape"]))
+    if len(shape) != 2 or min(shape) < 0 or math.prod(shape) > _LARGEST:
+        raise BadInput(f"a sparse matrix of shape {shape}: not a part of a MANO file")
+    data, minor = np.asarray(s["data"]), np.asarray(s["indices"])
+    start = np.asarray(s["indptr"], dtype=np.int64)
+    counts = start[1:] - start[:-1]
+    if len(counts) != shape[isinstance(value, _Csc)] or (counts < 0).any() or counts.sum() != len(data):
+        raise BadInput(f"a sparse matrix of shape {shape} whose rows do not add up")
+    major = np.repeat(np.arange(len(counts)), counts)
+    dense = np.zeros(shape)
+    place = (minor, major) if isinstance(value, _Csc) else (major, minor)
+    np.add.at(dense, place, data)
+    return dense
 
 
-def _latin1(text: str, encoding: str) -> bytes:
-    """`_codecs.encode`, which Python 3 writes for bytes in old pickle protocols."""
-    if encoding != "latin1":
-        raise BadInput(f"the pickle encodes text as {encoding!r}: not a part of a MANO file")
-    return text.encode("latin1")
-
-
-def _allowed() -> dict[tuple[str, str], Callable[..., Any]]:
-    from numpy._core import multiarray
-
-    allowed: dict[tuple[str, str], Callable[..., Any]] = {
-        ("numpy", "ndarray"): np.ndarray,
-        ("numpy", "dtype"): np.dtype,
-        ("chumpy.ch", "Ch"): _Ch,
-        ("chumpy.reordering", "Select"): _Select,
-        ("copy_reg", "_reconstructor"): _reconstruct_stub,
-        ("copyreg", "_reconstructor"): _reconstruct_stub,
-        ("__builtin__", "object"): object,
-        ("builtins", "object"): object,
-        ("_codecs", "encode"): _latin1,
-    }
-    for module in ("numpy.core.multiarray", "numpy._core.multiarray"):
-        allowed[module, "_reconstruct"] = multiarray._reconstruct
-        allowed[module, "scalar"] = multiarray.scalar
-    for name, stub in (("csc", _Csc), ("csr", _Csr)):
-        for module in (f"scipy.sparse.{name}", f"scipy.sparse._{name}"):
-            allowed[module, f"{name}_matrix"] = stub
-    return allowed
-
-
-class _AllowListUnpickler(pickle.Unpickler):
-    def __init__(self, stream: io.BufferedIOBase, path: Path) -> None:
-        super().__init__(stream, encoding="latin1")
-        self.path, self.allowed = path, _allowed()
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in self.allowed:
-            raise BadInput(
-                f"{self.path} asks for the global {module}.{name}, which no MANO file needs: it was not "
-                "opened. Use the file from mano.is.tue.mpg.de"
-            )
-        return self.allowed[module, name]
-
-
-def _read_pickle(path: Path) -> dict[str, Any]:
-    with path.open("rb") as stream:
-        try:
-            value = _AllowListUnpickler(stream, path).load()
-        except (pickle.UnpicklingError, EOFError, UnicodeDecodeError) as error:
-            raise BadInput(f"{path} is not a pickle, or it is truncated: {error}") from None
-    if not isinstance(value, dict):
-        raise BadInput(f"{path} holds a {type(value).__name__}, a MANO file holds a dict of arrays")
-    return value
+_LARGEST = 1 << 20  # entries of a sparse matrix; MANO's has 16 x 778
+_STUBS: dict[tuple[str, str], type[Stub]] = {
+    ("chumpy.ch", "Ch"): _Ch,
+    ("chumpy.reordering", "Select"): _Select,
+    **{
+        (f"scipy.sparse.{under}{name}", f"{name}_matrix"): stub
+        for name, stub in (("csc", _Csc), ("csr", _Csr))
+        for under in ("", "_")
+    },
+}
 
 
 # --- the hand ---------------------------------------------------------------------------------------------

@@ -450,12 +450,7 @@ def read_panel(path: Path) -> Panel:
     Raises:
         BadInput: missing or damaged file.
     """
-    import json
-
-    try:
-        return Panel.from_json(json.loads(path.read_text()))
-    except (OSError, ValueError) as error:
-        raise BadInput(f"cannot read a panel from {path}: {error}") from None
+    return Panel.read(path)
 
 
 def _estimated(model: PoseEstimator, sample: VideoSample) -> HandTrajectory:

@@ -8,7 +8,6 @@ cannot show, is zero.
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from dexprior.geometry.rotations import (
     quat_from_matrix,
 )
 from dexprior.hands.skeleton import BONES, MANO_FROM_MEDIAPIPE, OFFSETS, PARENTS, rest_offsets
+from dexprior.reading import as_described, number, numbers, read_npz
 from dexprior.types import HandTrajectory, Side
 
 __all__ = [
@@ -60,20 +60,14 @@ def read_landmarks(path: str | Path) -> LandmarkFile:
         BadInput: no such file, another format, or a missing or misshapen field.
     """
     path = Path(path)
-    if not path.is_file():
-        raise BadInput(f"no landmark file at {path}")
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            raw = {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise BadInput(f"{path} is not an npz file of plain arrays: {error}") from None
-    for name in ("joints", "fps", "hand"):
-        if name not in raw:
-            raise BadInput(f"{path} holds no {name!r}; it has: {', '.join(raw) or 'nothing'}")
+    raw = read_npz(path, ("joints", "fps", "hand"), absent="Landmarks are an .npz file with joints, fps and hand.")
     side = str(raw["hand"]).lower()
     if side not in ("left", "right"):
         raise BadInput(f"{path}: hand = {side!r}; choices: left, right")
-    return LandmarkFile(_checked(raw["joints"], None), float(raw["fps"]), "left" if side == "left" else "right")
+    joints = numbers(raw["joints"], f"{path}: joints", finite=False)
+    fps = number(numbers(raw["fps"], f"{path}: fps", 1)[0], f"{path}: fps", low=0.1, high=10_000)
+    with as_described("a landmark file", path):
+        return LandmarkFile(_checked(joints, None), fps, "left" if side == "left" else "right")
 
 
 def hand_from_landmarks(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from dexprior.artifacts import make_header, write_json
+from dexprior.artifacts import make_header, read_object, write_json
 from dexprior.data.contacts import contact_schedule
 from dexprior.data.stacks import resized_camera
 from dexprior.errors import ArtifactError, BadInput
@@ -150,13 +149,7 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
     note = folder / "dexprior.json"
     if not note.is_file():
         raise ArtifactError(f"{folder} holds no prior checkpoint; train one: dexprior train-prior")
-    try:
-        info = json.loads(note.read_text())
-        schema = info["header"]["schema"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ArtifactError(f"{note} is damaged: {error!r}") from None
-    if schema != SCHEMA:
-        raise ArtifactError(f"{folder} holds {schema!r}, this version reads {SCHEMA!r}: train the prior again")
+    info = read_object(note, "a prior's checkpoint", schema=SCHEMA)
     try:
         # without the two options diffusers would fall back to a pickle, or to a model of this name on the internet
         denoiser, report = JointDenoiser.from_pretrained(
@@ -169,8 +162,9 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
             FlowMatchEulerDiscreteScheduler.from_pretrained(folder / f"{name}_scheduler", local_files_only=True)
             for name in ("motion", "video")
         ]
-    except (OSError, ValueError, RuntimeError) as error:
-        raise ArtifactError(f"{folder} is not a complete prior checkpoint: {error}") from None
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
+        said = " ".join(str(error).split())[:300]
+        raise ArtifactError(f"{folder} is not a complete prior checkpoint: {said}") from None
     return HandObjectPipeline(denoiser.eval(), *schedulers), info
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dexprior.artifacts import make_header, write_json
-from dexprior.errors import ArtifactError, BadInput
+from dexprior.artifacts import make_header, read_object, write_json
+from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
 from dexprior.stats import Rate, bootstrap_mean, compare_pairs, compare_rates
 from dexprior.transfer.divergence import Divergence
@@ -126,17 +125,9 @@ def read_ledger(path: str | Path) -> dict[str, Any]:
     Raises:
         ArtifactError: missing, damaged, or of another schema.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise ArtifactError(f"{path}: no such ledger; `dexprior ledger add {path.parent}` writes one")
-    try:
-        data = json.loads(path.read_text())
-        schema = data["header"]["schema"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ArtifactError(f"{path} is not a ledger: {error!r}") from None
-    if schema != SCHEMA:
-        raise ArtifactError(f"{path} holds {schema!r}, this version reads {SCHEMA!r}")
-    return data
+    return read_object(
+        path, "a ledger", schema=SCHEMA, absent=f"`dexprior ledger add {Path(path).parent}` writes a ledger."
+    )
 
 
 def _mean(values: Float[np.ndarray, " n"]) -> dict[str, Any]:

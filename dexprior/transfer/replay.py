@@ -12,11 +12,12 @@ from typing import Annotated, Any
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.artifacts import write_json
+from dexprior.artifacts import read_object, write_json
 from dexprior.config import Ge, config
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.families import Event, ParameterFamily, Phenomena
 from dexprior.families.sensors.sampler import quantised
+from dexprior.reading import as_described, integer, mapping, number, numbers, text
 from dexprior.transfer.divergence import Signals
 from dexprior.worlds.tasks import Recording, Scenes, Task, TaskWorlds, make_task, record
 from dexprior.worlds.tasks.experts import expert_of
@@ -99,19 +100,21 @@ class Probe:
             UnknownName: no such task.
         """
         path = Path(path)
-        try:
-            data = json.loads(path.read_text())
-            if data["schema"] != _SCHEMA:
-                raise ArtifactError(f"{path} holds {data['schema']!r}, this version reads {_SCHEMA!r}")
+        data = read_object(path, "a probe", schema=_SCHEMA)
+        with as_described("a probe", path, ArtifactError):
             probe = cls(
-                task=make_task(data["task"], **data["settings"]),
-                scene={name: np.array(value) for name, value in data["scene"].items()},
-                actions=np.array(data["actions"], dtype=np.float64), every=int(data["every"]),
-                repeatability=float(data["repeatability"]), noise=SensorNoise(**data["noise"]),
+                task=make_task(
+                    text(data["task"], f"{path}: task"), **mapping(data["settings"], f"{path}: settings")
+                ),
+                scene={
+                    name: numbers(value, f"{path}: scene: {name}")
+                    for name, value in mapping(data["scene"], f"{path}: scene").items()
+                },
+                actions=numbers(data["actions"], f"{path}: actions"), every=integer(data["every"], f"{path}: every"),
+                repeatability=number(data["repeatability"], f"{path}: repeatability", low=0.0),
+                noise=SensorNoise(**mapping(data["noise"], f"{path}: noise")),
             )  # fmt: skip
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise ArtifactError(f"cannot read a probe from {path}: {error!r}") from None
-        if probe.panel_hash != data["panel"]:
+        if "panel" not in data or probe.panel_hash != data["panel"]:
             raise ArtifactError(f"{path} was made with another version of the task {data['task']!r}: make it anew")
         return probe
 

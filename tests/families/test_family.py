@@ -261,10 +261,10 @@ def test_json_of_something_else(data):
 
 
 def test_files_that_cannot_be_read(tmp_path):
-    with pytest.raises(BadInput, match="cannot read a parameter family from"):
+    with pytest.raises(BadInput, match="json"):
         ParameterFamily.read(tmp_path / "none.json")
     (tmp_path / "half.json").write_text("{")
-    with pytest.raises(BadInput, match="cannot read a parameter family from"):
+    with pytest.raises(BadInput, match="json"):
         ParameterFamily.read(tmp_path / "half.json")
 
 
@@ -273,5 +273,5 @@ def test_a_file_with_another_type_in_it_is_named(tmp_path):
     good = ParameterFamily("one", (Parameter(name="mass", unit="kg", low=0.1, high=1.0, target="body/block/mass"),))
     for text in ("[]", json.dumps(good.to_json()).replace('"body/block/mass"', "null"), "\xff"):
         path.write_bytes(text.encode("latin1"))
-        with pytest.raises(BadInput, match=r"cannot read a parameter family from .*family.json"):
+        with pytest.raises(BadInput, match=r"family.json"):
             ParameterFamily.read(path)

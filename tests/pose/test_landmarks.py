@@ -138,7 +138,7 @@ def test_landmark_files_are_checked(tmp_path, fields, message):
 def test_text_is_not_a_landmark_file(tmp_path, content):
     path = tmp_path / "landmarks.npz"
     path.write_bytes(content)
-    with pytest.raises(BadInput, match="not an npz"):
+    with pytest.raises(BadInput, match="not an archive of plain arrays"):
         read_landmarks(path)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dexprior.cli.main import main
 from dexprior.config import config_hash
-from dexprior.errors import ArtifactError, BadInput, UnknownName
+from dexprior.errors import BadInput, UnknownName
 from dexprior.families import GAPS
 from dexprior.stats import power_mcnemar
 from dexprior.transfer.collection import (
@@ -209,7 +209,7 @@ def test_yaml_overrides_values_and_names_what_it_cannot(tmp_path):
         ("on_site: {pair_hours: -1}", BadInput, "pair_hours"),
         ("on_site: {conditions: {light: []}}", BadInput, "light"),
         ("on_site: 3", BadInput, "on_site"),
-        ("[", ArtifactError, "protocols.yaml"),
+        ("[", BadInput, "protocols.yaml"),
     ):
         path.write_text(text)
         with pytest.raises(kind, match=named):

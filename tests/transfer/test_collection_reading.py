@@ -118,7 +118,7 @@ def test_nothing_is_claimed_where_nothing_changed(folder):
         (lambda r, at: r[1].__setitem__(at["success"], ""), "no success"),
         (lambda r, at: r[1].__setitem__(at["arm"], "with" if r[1][at["arm"]] == "without" else "without"), "arm is"),
         (lambda r, at: r[0].__setitem__(at["success"], "won"), "no column success"),
-        (lambda r, at: r[2].append("x"), "row 3"),
+        (lambda r, at: r[2].append("x"), "line 3"),
     ],
 )
 def test_what_a_sheet_cannot_hold_is_named(folder, change, named):
@@ -237,7 +237,7 @@ def test_what_is_no_plan_is_refused(tmp_path, text):
     (tmp_path / "plan.json").write_text(text)
     with pytest.raises(ArtifactError, match=r"plan\.json"):
         read_plan(tmp_path / "plan.json")
-    with pytest.raises(ArtifactError, match="no such plan"):
+    with pytest.raises(ArtifactError, match="no such file"):
         read_plan(tmp_path / "none.json")
 
 

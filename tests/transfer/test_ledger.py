@@ -88,7 +88,7 @@ def test_it_comes_back_from_disk(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "no such ledger"),
+        (None, "no such file.*writes a ledger"),
         ("{", "is not a ledger"),
         ("[]", "is not a ledger"),
         ('{"header": {}}', "is not a ledger"),

@@ -101,7 +101,7 @@ def test_the_friction_is_found_outside_and_the_next_round_is_ready_to_fill_in(tm
         ({"seen": False}, BadInput, "nothing to fit"),
         ({"causes": (("force_drift", 0.9),)}, BadInput, "'force_drift' .90%., which no free parameter stands for"),
         ({"causes": (("backlash", 0.9),)}, BadInput, "backlash is fixed in its family: give it a support"),
-        ({"causes": (("friction", float("nan")),)}, ArtifactError, "friction = nan is no probability"),
+        ({"causes": (("friction", float("nan")),)}, ArtifactError, "friction = nan: expected a finite number"),
         (
             {"family": ParameterFamily("other", make_task("peg").family.parameters)}, UnknownName,
             "parameter of the task 'wipe' in the family 'other'",

@@ -123,7 +123,7 @@ def test_bad_files_are_named(tmp_path):
         read_round(_write(tmp_path / "d", _rows(4, 2, 5), settings=SETTINGS + "polici: x\n"))
     with pytest.raises(BadInput, match="replays = None; give both, or neither"):
         read_round(_write(tmp_path / "f", _rows(4, 2, 5), settings=SETTINGS + "probe: p.json\n"))
-    with pytest.raises(BadInput, match="is no YAML"):
+    with pytest.raises(BadInput, match="is not YAML"):
         read_round(_write(tmp_path / "e", _rows(4, 2, 5), settings="round: [1\n"))
 
 
@@ -219,5 +219,5 @@ def test_a_probe_is_read_as_it_was_written(tmp_path):
     with pytest.raises(ArtifactError, match="another version of the task 'wipe'"):
         Probe.read(tmp_path / "p.json")
     (tmp_path / "p.json").write_text("{}")
-    with pytest.raises(ArtifactError, match="cannot read a probe"):
+    with pytest.raises(ArtifactError, match="is not a probe"):
         Probe.read(tmp_path / "p.json")

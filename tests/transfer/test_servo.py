@@ -191,10 +191,10 @@ def _set(key, value, row=7):
         (gzip.compress(b"[1]"), "expected an object"),
         (_broken(lambda d: d.pop("kp")), "no kp"),
         (_broken(lambda d: d.update(mass=-1)), "mass = -1.0 must be positive"),
-        (_broken(lambda d: d.update(length="long")), "length = 'long' is no finite number"),
+        (_broken(lambda d: d.update(length="long")), "length = 'long': expected a number"),
         (_broken(lambda d: d.update(entries=[])), "fewer than ten entries"),
         (_broken(lambda d: d["entries"][7].pop("speed")), "entry 7 has no speed"),
-        (_broken(_set("position", "north")), "no number"),
+        (_broken(_set("position", "north")), "found 'north'"),
         (_broken(_set("position", float("nan"))), "position is not finite at entry 7"),
         (_broken(_set("position", 170.0)), "not radians"),
         (_broken(_set("timestamp", 0.001)), "time runs backwards"),
@@ -220,7 +220,7 @@ def test_folders_and_settings_that_do_not_fit_are_named(tmp_path, capsys):
     with pytest.raises(BadInput, match=r"lacks \['R'"):
         published_friction({"kt": 1.0})
     (tmp_path / "fit.json").write_text("{}")
-    with pytest.raises(ArtifactError, match="no fit of a servo"):
+    with pytest.raises(ArtifactError, match="not a fit of a servo"):
         read_fit(tmp_path / "fit.json")
     assert main(["ledger", "fit-servo", f"train={tmp_path}"]) == 1
     assert "give train=DIR test=DIR" in capsys.readouterr().err
@@ -233,4 +233,4 @@ def test_a_published_model_that_cannot_be_read_is_found_before_the_fit(tmp_path,
     monkeypatch.setattr("dexprior.transfer.servo.fit_servo", lambda *_, **__: pytest.fail("fitted for nothing"))
     words = ["train=a", "test=b", f"out={tmp_path / 'r.json'}", f"published={tmp_path / 'm1.json'}"]
     assert main(["ledger", "fit-servo", *words]) == 1
-    assert f"{tmp_path / 'm1.json'} is no friction model" in capsys.readouterr().err
+    assert f"{tmp_path / 'm1.json'}: no such file" in capsys.readouterr().err

@@ -25,21 +25,12 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.data.importers.base import ImportContext, Imported, Importer, Mesh, View
-from dexprior.data.importers.files import (
-    entries,
-    integer,
-    numbers,
-    opencv_camera,
-    path_view,
-    read_json,
-    rigid,
-    subfolders,
-)
+from dexprior.data.importers.files import opencv_camera, path_view, rigid, subfolders
 from dexprior.data.importers.mano_parameters import MANO_TO_MEDIAPIPE, ManoRecord, mano_hand
-from dexprior.data.importers.pickles import read_pickled_array
 from dexprior.data.importers.tracks import object_track
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import quat_from_axis_angle
+from dexprior.reading import entries, integer, numbers, read_json, read_pickled_npy
 from dexprior.types import Channel, Side
 
 __all__ = ["ARCTIC"]
@@ -58,8 +49,8 @@ def _episodes(folder: Path) -> list[str]:
 def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     subject, _, sequence = name.partition("/")
     raw = folder / "raw_seqs" / subject
-    mano = read_pickled_array(raw / f"{sequence}.mano.npy")
-    params = np.asarray(read_pickled_array(raw / f"{sequence}.object.npy"), dtype=np.float64)
+    mano = read_pickled_npy(raw / f"{sequence}.mano.npy")
+    params = numbers(read_pickled_npy(raw / f"{sequence}.object.npy"), f"{sequence}.object.npy", finite=False)
     if params.ndim != 2 or params.shape[1] != 7:
         raise BadInput(f"{sequence}.object.npy has shape {params.shape}, expected (frame, 7)")
     n = len(params)
@@ -102,8 +93,8 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
 def _record(mano: Any, side: Side, t: np.ndarray, joints: np.ndarray | None) -> ManoRecord:
     n, where = len(t), f"the {side} hand"
     rotation, pose, translation, shape = entries(mano, ("rot", "pose", "trans", "shape"), where)
-    shapes = np.asarray(shape, dtype=np.float64).reshape(-1, 10)
-    arrays = [np.asarray(a, dtype=np.float64) for a in (rotation, pose, translation)]
+    shapes = numbers(shape, f"{where}: shape", -1, 10, finite=False)
+    arrays = [numbers(a, where, finite=False) for a in (rotation, pose, translation)]
     for label, array, width in zip(("rot", "pose", "trans"), arrays, (3, 45, 3)):
         if array.shape != (n, width):
             raise BadInput(f"{where}: {label} has shape {array.shape}, expected ({n}, {width})")
@@ -124,13 +115,13 @@ def _record(mano: Any, side: Side, t: np.ndarray, joints: np.ndarray | None) -> 
 def _stored_joints(path: Path, n: int) -> dict[str, Float[np.ndarray, "time 21 3"]]:
     if not path.is_file():
         return {}
-    (world,) = entries(read_pickled_array(path), ("world_coord",), path)
+    (world,) = entries(read_pickled_npy(path), ("world_coord",), path)
     joints = entries(world, [f"joints.{side}" for side in get_args(Side)], path)
-    found = {side: np.asarray(stored) for side, stored in zip(get_args(Side), joints)}
+    found = {side: numbers(stored, path, finite=False) for side, stored in zip(get_args(Side), joints)}
     for side, stored in found.items():
         if stored.shape != (n, 21, 3):
             raise BadInput(f"{path}: joints.{side} has shape {stored.shape}, expected ({n}, 21, 3)")
-    return {side: stored[:, MANO_TO_MEDIAPIPE].astype(np.float64) for side, stored in found.items()}
+    return {side: stored[:, MANO_TO_MEDIAPIPE] for side, stored in found.items()}
 
 
 def _views(folder: Path, subject: str, sequence: str, n: int) -> tuple[list[View], list[str]]:

@@ -20,6 +20,7 @@ from dexprior.config import Ge, Gt, config
 from dexprior.data.importers.checks import check_hand, check_scale
 from dexprior.data.readers import Frames
 from dexprior.errors import BadInput, DexpriorError
+from dexprior.reading import as_described
 from dexprior.types import Camera, Channel, Episode, HandTrajectory, ObjectTrajectory, Side, WrenchTrack
 from dexprior.types.check import Checker
 
@@ -258,7 +259,9 @@ def import_episodes(
         if skip(name):
             continue
         try:
-            yield _checked(importer.read(folder, name, context))
+            with as_described(f"an episode of the format {kind!r}", name):
+                found = _checked(importer.read(folder, name, context))
+            yield found
         except DexpriorError as error:
             yield Rejected(kind=kind, episode=name, reason=str(error))
 

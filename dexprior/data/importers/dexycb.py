@@ -23,22 +23,12 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.data.importers.base import ImportContext, Imported, Importer, View
-from dexprior.data.importers.files import (
-    entries,
-    integer,
-    listed,
-    numbers,
-    pose_from_xyzw,
-    read_members,
-    read_yaml,
-    realsense_view,
-    rigid,
-    sequences,
-)
+from dexprior.data.importers.files import LONGEST, pose_from_xyzw, realsense_view, rigid, sequences
 from dexprior.data.importers.mano_parameters import ManoRecord, mano_hand
 from dexprior.data.importers.tracks import objects_with_meshes
 from dexprior.errors import BadInput
 from dexprior.geometry.transforms import pose_from_matrix
+from dexprior.reading import entries, inside, integer, listed, numbers, read_npz, read_yaml
 
 __all__ = ["DEXYCB", "YCB"]
 
@@ -62,12 +52,12 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         ("serials", "ycb_ids", "ycb_grasp_ind", "mano_sides", "mano_calib", "extrinsics", "num_frames"),
         where,
     )
-    count = integer(count, f"{where}: num_frames", low=1)
+    count = integer(count, f"{where}: num_frames", low=1, high=LONGEST)
     serials, calibrations = listed(serials, f"{where}: serials"), listed(calibrations, f"{where}: mano_calib")
     sides = listed(sides, f"{where}: mano_sides", choices=("left", "right"))
     ids = [integer(k, f"{where}: ycb_ids", low=1, high=len(YCB)) for k in listed(ids, f"{where}: ycb_ids")]
     grasped = integer(grasped, f"{where}: ycb_grasp_ind", high=len(ids) - 1)
-    where = folder / "calibration" / f"extrinsics_{extrinsics_id}" / "extrinsics.yml"
+    where = inside(folder, f"calibration/extrinsics_{extrinsics_id}/extrinsics.yml", where)
     (extrinsics,) = entries(read_yaml(where), ("extrinsics",), where)
 
     def T_world(key: str) -> Float[np.ndarray, "4 4"]:
@@ -81,22 +71,22 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     joints = None
     for serial in serials:
         try:
-            intrinsics = folder / "calibration" / "intrinsics" / f"{serial}_640x480.yml"
-            T_base_cam = T_base_world @ T_world(serial)
-            views.append(realsense_view(intrinsics, sequence / serial, count, T_base_cam, fps=_FPS))
+            intrinsics = inside(folder, f"calibration/intrinsics/{serial}_640x480.yml", sequence / "meta.yml")
+            pictures, T_base_cam = inside(sequence, serial, sequence / "meta.yml"), T_base_world @ T_world(serial)
+            views.append(realsense_view(intrinsics, pictures, count, T_base_cam, fps=_FPS))
             if joints is None:
-                joints = _joints(sequence / serial, count, T_world(serial))
+                joints = _joints(pictures, count, T_world(serial))
         except BadInput as error:
             problems.append(f"camera {serial} is left out: {error}")
     if not views:
         raise BadInput("no camera can be used: " + "; ".join(problems))
 
-    pose_y, pose_m = read_members(sequence / "pose.npz", ("pose_y", "pose_m"))
+    pose_y, pose_m = read_npz(sequence / "pose.npz", ("pose_y", "pose_m")).values()
     if pose_y.shape != (count, len(ids), 7) or pose_m.shape != (count, len(sides), 51):
         raise BadInput(f"{sequence / 'pose.npz'}: pose_y {pose_y.shape}, pose_m {pose_m.shape} for {count} frames")
     t = np.arange(count) / _FPS
     m = pose_m[:, 0].astype(np.float64)
-    where = folder / "calibration" / f"mano_{calibrations[0]}" / "mano.yml"
+    where = inside(folder, f"calibration/mano_{calibrations[0]}/mano.yml", sequence / "meta.yml")
     (betas,) = entries(read_yaml(where), ("betas",), where)
     record = ManoRecord(
         side=sides[0],
@@ -138,7 +128,7 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
 
 def _joints(labels: Path, count: int, T_world_cam: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "time 21 3"]:
     """Joints in the world frame; NaN where the hand is not seen."""
-    joints = np.stack([read_members(labels / f"labels_{k:06d}.npz", ("joint_3d",))[0][0] for k in range(count)])
+    joints = np.stack([read_npz(labels / f"labels_{k:06d}.npz", ("joint_3d",))["joint_3d"][0] for k in range(count)])
     joints = np.where((joints == -1).all(axis=(1, 2), keepdims=True), np.nan, joints).astype(np.float64)
     return joints @ T_world_cam[:3, :3].T + T_world_cam[:3, 3]
 

@@ -1,8 +1,7 @@
-"""Files of foreign data sets: YAML, JSON, arrays and pictures, each with one clear error."""
+"""Folders, pictures and calibrations of foreign data sets, each with one clear error."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,23 +13,16 @@ from jaxtyping import Float
 from dexprior.data.importers.base import View
 from dexprior.data.readers import Frames
 from dexprior.errors import BadInput
+from dexprior.reading import entries, numbers, read_yaml
 from dexprior.types import Camera
 
 __all__ = [
+    "LONGEST",
     "decode_picture",
-    "entries",
-    "integer",
-    "json_from",
-    "listed",
-    "numbers",
     "opencv_camera",
     "path_view",
     "picture_view",
     "pose_from_xyzw",
-    "read_array",
-    "read_json",
-    "read_members",
-    "read_yaml",
     "realsense_view",
     "rigid",
     "sequences",
@@ -38,148 +30,8 @@ __all__ = [
 ]
 
 
-def entries(mapping: Any, names: Sequence[str], where: str | Path) -> list[Any]:
-    """Values of a mapping by name.
-
-    Raises:
-        BadInput: not a mapping, or a name that it lacks (the message lists what it has).
-    """
-    if not isinstance(mapping, dict):
-        raise BadInput(f"{where}: expected named entries, found {type(mapping).__name__}")
-    for name in names:
-        if name not in mapping:
-            raise BadInput(f"{where} holds no {name!r}; it has: {', '.join(map(str, mapping)) or 'nothing'}")
-    return [mapping[name] for name in names]
-
-
-def _text(path: Path) -> str:
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file")
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} cannot be read as text: {error}") from None
-
-
-def read_yaml(path: Path) -> Any:
-    """A YAML file's plain data.
-
-    Raises:
-        BadInput: no such file, or not YAML.
-    """
-    import yaml
-
-    try:
-        return yaml.safe_load(_text(path))
-    except yaml.YAMLError as error:
-        raise BadInput(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-
-
-def read_json(path: Path) -> Any:
-    """A JSON file's plain data.
-
-    Raises:
-        BadInput: no such file, or not JSON.
-    """
-    return json_from(_text(path), path)
-
-
-def json_from(text: str | bytes, where: str | Path) -> Any:
-    """Parse JSON; NaN is refused where numbers are expected, later.
-
-    Raises:
-        BadInput: not JSON.
-    """
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise BadInput(f"{where} is not JSON, or it is truncated: {error}") from None
-
-
-def read_array(path: Path, *axes: int | None) -> np.ndarray:
-    """A `.npy` file of plain numbers; nothing is unpickled.
-
-    Args:
-        path: the file.
-        axes: expected shape, None for any length.
-
-    Raises:
-        BadInput: no such file, damaged, of objects, or of another shape.
-    """
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file")
-    try:
-        array = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError) as error:
-        raise BadInput(f"{path} is not an array of plain numbers, or it is truncated: {error}") from None
-    if array.ndim != len(axes) or any(n not in (None, m) for n, m in zip(axes, array.shape)):
-        shown = ", ".join("any" if n is None else str(n) for n in axes)
-        raise BadInput(f"{path} has shape {array.shape}, expected ({shown})")
-    return array
-
-
-def read_members(path: Path, names: Sequence[str]) -> list[np.ndarray]:
-    """Some arrays of an `.npz` archive, without reading the others.
-
-    Raises:
-        BadInput: no such file, damaged, or an array that it lacks.
-    """
-    import zipfile
-
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            for name in names:
-                if name not in archive.files:
-                    raise BadInput(f"{path} holds no {name!r}; it has: {', '.join(archive.files) or 'nothing'}")
-            return [archive[name] for name in names]
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(f"{path} is not an archive of plain arrays, or it is truncated: {error}") from None
-
-
-def numbers(value: Any, where: str, *shape: int) -> np.ndarray:
-    """An array of finite numbers from plain data.
-
-    Raises:
-        BadInput: not numbers, of another shape, or not finite.
-    """
-    try:
-        array = np.array(value, dtype=np.float64).reshape(shape)
-    except (TypeError, ValueError):
-        raise BadInput(f"{where}: expected numbers of shape {shape}, found {str(value)[:80]}") from None
-    if not np.isfinite(array).all():
-        raise BadInput(f"{where} holds values that are not finite")
-    return array
-
-
-def integer(value: Any, where: str, *, low: int = 0, high: int | None = None) -> int:
-    """A whole number.
-
-    Raises:
-        BadInput: something else, or out of range.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise BadInput(f"{where} = {value!r}: expected a whole number")
-    if value < low or (high is not None and value > high):
-        raise BadInput(f"{where} = {value}: expected {low} to {'any' if high is None else high}")
-    return int(value)
-
-
-def listed(value: Any, where: str, *, choices: Sequence[str] | None = None) -> list[Any]:
-    """A list that is not empty, of `choices` where they are given.
-
-    Raises:
-        BadInput: something else.
-    """
-    if not isinstance(value, list) or not value:
-        raise BadInput(f"{where} = {value!r}: expected a list")
-    for item in value if choices is not None else ():
-        if choices is not None and item not in choices:
-            raise BadInput(f"{where} holds {item!r}; choices: {', '.join(choices)}")
-    return value
+LONGEST = 100_000
+"""Frames of a recording, an hour of them: what metadata promise beyond that is no recording of a hand and an object."""
 
 
 def sequences(folder: Path, marker: str) -> list[str]:

@@ -8,8 +8,7 @@ refused.
 
 from __future__ import annotations
 
-import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -19,6 +18,7 @@ from jaxtyping import Float
 from dexprior.config import Gt, Le, config
 from dexprior.errors import BadInput
 from dexprior.geometry.timing import resample
+from dexprior.reading import read_csv
 from dexprior.types import WrenchTrack
 
 __all__ = ["ForceTorque", "Lag", "SynchronisationConfig", "find_lag", "onto_clock", "read_force_torque"]
@@ -75,20 +75,12 @@ def read_force_torque(path: Path) -> ForceTorque:
     Raises:
         BadInput: no such file, missing columns, not numbers, or fewer than two usable rows.
     """
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file")
-    with path.open(newline="", encoding="utf-8") as stream:
-        reader = csv.DictReader(stream, skipinitialspace=True)
-        header = [name.strip().lower() for name in reader.fieldnames or []]
-        reader.fieldnames = header
-        clock = next((name for name in ("t", "t_ms", "t_ns") if name in header), None)
-        if clock is None or any(axis not in header for axis in _AXES):
-            raise BadInput(f"{path}: expected the columns t (or t_ms, t_ns), {', '.join(_AXES)}; it has {header}")
-        try:
-            rows = np.array([[float(row[name]) for name in (clock, *_AXES)] for row in reader], dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise BadInput(f"{path}, line {reader.line_num}: not a number ({error})") from None
-    rows = rows.reshape(-1, 7)
+    table = read_csv(path)
+    table = replace(table, columns=[name.lower() for name in table.columns])
+    clock = next((name for name in ("t", "t_ms", "t_ns") if name in table.columns), None)
+    if clock is None or any(axis not in table.columns for axis in _AXES):
+        raise BadInput(f"{path}: expected the columns t (or t_ms, t_ns), {', '.join(_AXES)}; it has {table.columns}")
+    rows = np.stack([table.numbers(name) for name in (clock, *_AXES)], axis=1)
     problems = []
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():

@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 
 from dexprior.data.importers.base import ImportContext, Imported, Importer, Mesh
-from dexprior.data.importers.files import entries, numbers, opencv_camera, path_view, subfolders
+from dexprior.data.importers.files import opencv_camera, path_view, subfolders
 from dexprior.data.importers.mano_parameters import MANO_TO_MEDIAPIPE, ManoRecord, mano_hand
-from dexprior.data.importers.pickles import read_pickle
 from dexprior.data.importers.tracks import object_track
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import quat_from_axis_angle
 from dexprior.geometry.transforms import pose_from_matrix
+from dexprior.reading import entries, inside, numbers, read_pickle
 
 __all__ = ["HO3D"]
 
@@ -103,7 +103,7 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         pose = np.concatenate([stack("objTrans", 3), quat_from_axis_angle(np.nan_to_num(rotation))], axis=1)
         thing = object_track(label, t, pose, np.isfinite(rotation).all(axis=1), base_pose=base)
         objects += [] if thing is None else [thing]
-        mesh = folder / "models" / label / "textured_simple.obj"
+        mesh = inside(folder, f"models/{label}/textured_simple.obj", f"{sequence.name}: objName")
         if mesh.is_file():
             meshes[label] = Mesh(path=mesh)
     return Imported(

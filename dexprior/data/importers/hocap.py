@@ -24,22 +24,11 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.data.importers.base import ImportContext, Imported, Importer, View
-from dexprior.data.importers.files import (
-    entries,
-    integer,
-    listed,
-    numbers,
-    pose_from_xyzw,
-    read_array,
-    read_members,
-    read_yaml,
-    realsense_view,
-    rigid,
-    sequences,
-)
+from dexprior.data.importers.files import LONGEST, pose_from_xyzw, realsense_view, rigid, sequences
 from dexprior.data.importers.mano_parameters import ManoRecord, mano_hand
 from dexprior.data.importers.tracks import most_moved, objects_with_meshes
 from dexprior.errors import BadInput
+from dexprior.reading import entries, inside, integer, listed, numbers, read_npy, read_npz, read_yaml, text
 
 __all__ = ["HOCAP"]
 
@@ -55,10 +44,10 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         meta, ("num_frames", "object_ids", "mano_sides", "subject_id", "realsense", "extrinsics"), where
     )
     (serials,) = entries(realsense, ("serials",), where)
-    count, serials = integer(count, f"{where}: num_frames", low=1), listed(serials, f"{where}: serials")
-    ids = listed(ids, f"{where}: object_ids")
+    count, serials = integer(count, f"{where}: num_frames", low=1, high=LONGEST), listed(serials, f"{where}: serials")
+    ids = [text(label, f"{where}: object_ids") for label in listed(ids, f"{where}: object_ids")]
     sides = listed(sides, f"{where}: mano_sides", choices=_HANDS)
-    where = folder / "calibration" / "extrinsics" / str(extrinsics_name)
+    where = inside(folder, f"calibration/extrinsics/{extrinsics_name}", where)
     (extrinsics,) = entries(read_yaml(where), ("extrinsics",), where)
 
     def T_master(key: str) -> Float[np.ndarray, "4 4"]:
@@ -72,18 +61,19 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     for serial in serials:
         try:
             T_base_cam = T_base_master @ T_master(serial)
-            intrinsics = folder / "calibration" / "intrinsics" / f"{serial}.yaml"
-            views.append(realsense_view(intrinsics, sequence / serial, count, T_base_cam, fps=_FPS))
-            joints = joints or _joints(sequence / serial, count, sides, T_base_cam)
+            intrinsics = inside(folder, f"calibration/intrinsics/{serial}.yaml", sequence / "meta.yaml")
+            pictures = inside(sequence, serial, sequence / "meta.yaml")
+            views.append(realsense_view(intrinsics, pictures, count, T_base_cam, fps=_FPS))
+            joints = joints or _joints(pictures, count, sides, T_base_cam)
         except BadInput as error:
             problems.append(f"camera {serial} is left out: {error}")
     if not views:
         raise BadInput("no camera can be used: " + "; ".join(problems))
 
     t = np.arange(count) / _FPS
-    where = folder / "calibration" / "mano" / f"{subject}.yaml"
+    where = inside(folder, f"calibration/mano/{subject}.yaml", sequence / "meta.yaml")
     (betas,) = entries(read_yaml(where), ("betas",), where)
-    poses_m = read_array(sequence / "poses_m.npy", len(_HANDS), count, 51).astype(np.float64)
+    poses_m = read_npy(sequence / "poses_m.npy", len(_HANDS), count, 51).astype(np.float64)
     hands = []
     for side in sides:
         m = poses_m[_HANDS.index(side)]
@@ -102,11 +92,11 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         hand, notes = mano_hand(record, context)
         problems += notes
         hands += [] if hand is None else [hand]
-    poses_o = read_array(sequence / "poses_o.npy", len(ids), count, 7).astype(np.float64)
+    poses_o = read_npy(sequence / "poses_o.npy", len(ids), count, 7).astype(np.float64)
     objects, meshes, unseen = objects_with_meshes(
         t,
         [(label, pose_from_xyzw(pose), ~_blank(pose)) for label, pose in zip(ids, poses_o)],
-        lambda label: folder / "models" / label / "textured_mesh.obj",
+        lambda label: inside(folder, f"models/{label}/textured_mesh.obj", sequence / "meta.yaml"),
     )
     return Imported(
         kind="hocap",
@@ -138,7 +128,7 @@ def _joints(
     joints = np.full((len(sides), count, 21, 3), np.nan)
     for k, path in enumerate(paths):
         if path.is_file():
-            found = read_members(path, ("hand_joints_3d",))[0]
+            found = read_npz(path, ("hand_joints_3d",))["hand_joints_3d"]
             if found.shape != (len(sides), 21, 3):
                 raise BadInput(f"{path}: hand_joints_3d has shape {found.shape} for {len(sides)} hands")
             unseen = (found == -1).all(axis=(1, 2), keepdims=True)

@@ -24,10 +24,11 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.data.importers.base import ImportContext, Imported, Importer, Mesh, View
-from dexprior.data.importers.files import decode_picture, entries, json_from, numbers, picture_view
+from dexprior.data.importers.files import decode_picture, picture_view
 from dexprior.data.importers.mano_parameters import ManoRecord, mano_hand
 from dexprior.data.importers.tracks import most_moved, object_track
 from dexprior.errors import BadInput
+from dexprior.reading import entries, numbers, parse_json
 from dexprior.types import Side
 
 __all__ = ["HOT3D"]
@@ -63,7 +64,7 @@ class _Clip:
         return data
 
     def json(self, name: str) -> Any:
-        return json_from(self.bytes(name), f"{self.path}: {name}")
+        return parse_json(self.bytes(name), f"{self.path}: {name}")
 
 
 def _read(folder: Path, name: str, context: ImportContext) -> Imported:

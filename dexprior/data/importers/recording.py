@@ -23,14 +23,14 @@ from typing import Any, Literal
 import numpy as np
 
 from dexprior.config import config, validate
-from dexprior.data.archives import read_npz
 from dexprior.data.importers.base import ImportContext, Imported, Importer, Mesh
 from dexprior.data.importers.checks import measured
-from dexprior.data.importers.files import entries, numbers, opencv_camera, read_yaml, subfolders
+from dexprior.data.importers.files import opencv_camera, subfolders
 from dexprior.data.importers.force_torque import SynchronisationConfig, find_lag, onto_clock, read_force_torque
 from dexprior.data.importers.tracks import object_track
 from dexprior.data.importers.videos import video_view
 from dexprior.errors import BadInput
+from dexprior.reading import entries, mapping, number, numbers, read_npz, read_yaml
 from dexprior.types import Camera, HandTrajectory, ObjectTrajectory, WrenchTrack
 
 __all__ = ["RECORDING", "EpisodeNotes", "WrenchNotes"]
@@ -81,7 +81,9 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         folder / f"{name}.mp4", folder / f"{name}.npz"
     )  # fmt: skip
     where = root / "episode.yaml"
-    notes = validate(EpisodeNotes, read_yaml(where) or {}, where=str(where)) if where.is_file() else EpisodeNotes()
+    notes = EpisodeNotes()
+    if where.is_file() and (said := read_yaml(where)) is not None:
+        notes = validate(EpisodeNotes, mapping(said, where), where=str(where))
     problems: list[str] = []
     camera = None
     if (root / "camera.yaml").is_file():
@@ -91,12 +93,14 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     view = video_view("video", video, camera=camera, lens="unknown" if camera is None else "pinhole")
     raw = read_npz(landmarks, absent="Landmarks stand beside the video.")
     joints, fps, side = entries(raw, ("joints", "fps", "hand"), landmarks)
+    fps = number(numbers(fps, f"{landmarks}: fps", 1)[0], f"{landmarks}: fps", low=0.1, high=10_000)
+    joints = numbers(joints, f"{landmarks}: joints", finite=False)
     n = len(joints)
     if joints.ndim != 3 or joints.shape[1:] != (21, 3):
         raise BadInput(f"{landmarks}: joints have shape {joints.shape}, expected (time, 21, 3)")
-    if abs(float(fps) - view.fps) > 0.01 * view.fps:
-        raise BadInput(f"{landmarks} has {float(fps):g} frames a second, {video.name} has {view.fps:g}")
-    t = np.arange(n) / float(fps)
+    if abs(fps - view.fps) > 0.01 * view.fps:
+        raise BadInput(f"{landmarks} has {fps:g} frames a second, {video.name} has {view.fps:g}")
+    t = np.arange(n) / fps
     hand, why = _hand(raw, joints * (0.001 if notes.unit == "mm" else 1.0), t, str(side).lower(), notes, context)
     problems += why
     things, meshes = _object(root, t)
@@ -160,7 +164,7 @@ def _hand(
     touch: dict[str, Any] = {}
     for key in ("contact", "force"):
         if key in raw:
-            rows = np.asarray(raw[key], dtype=np.float64)
+            rows = numbers(raw[key], f"landmarks.npz: {key}", finite=False)
             if rows.shape != (len(joints), 5) or not np.isfinite(rows).all():
                 raise BadInput(f"landmarks.npz: {key} has shape {rows.shape}, expected finite ({len(joints)}, 5)")
             touch[key] = rows
@@ -173,11 +177,14 @@ def _object(root: Path, t: np.ndarray) -> tuple[list[ObjectTrajectory], dict[str
         return [], {}
     raw = read_npz(path, absent="")
     (pose,) = entries(raw, ("pose",), path)
+    pose = numbers(pose, f"{path}: pose", finite=False)
     if pose.shape != (len(t), 7):
         raise BadInput(f"{path}: pose has shape {pose.shape}, expected ({len(t)}, 7)")
     name = str(raw.get("name", "object"))
     valid = np.asarray(raw.get("valid", np.ones(len(t))), dtype=bool)
-    thing = object_track(name, t, np.asarray(pose, dtype=np.float64), valid)
+    if valid.shape != (len(t),):
+        raise BadInput(f"{path}: valid has shape {valid.shape}, expected ({len(t)},)")
+    thing = object_track(name, t, pose, valid)
     if thing is None:
         raise BadInput(f"{path}: the object's pose is finite in no frame")
     mesh = root / "mesh.obj"

@@ -14,8 +14,7 @@ scalar first. The rate is `control_freq` of env_args.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,19 @@ import numpy as np
 
 from dexprior.data.importers.base import ImportContext, Imported, Importer, View
 from dexprior.data.importers.checks import measured
-from dexprior.data.importers.files import json_from
 from dexprior.data.readers import Frames
 from dexprior.errors import BadInput
+from dexprior.reading import (
+    hdf5_array,
+    hdf5_dataset,
+    hdf5_group,
+    hdf5_text,
+    integer,
+    mapping,
+    number,
+    opened_hdf5,
+    parse_json_object,
+)
 from dexprior.types import Channel, ChannelKind
 
 __all__ = ["ROBOMIMIC"]
@@ -34,19 +43,8 @@ _UNITS = {"pos": "m", "quat": "1", "qpos": "rad", "qvel": "rad/s", "force": "N",
 _UNREADABLE = "unreadable"
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    import h5py
-
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file")
-    try:
-        with h5py.File(path, "r") as file:
-            yield file
-    except OSError as error:
-        raise BadInput(f"{path} is not an HDF5 file, or it is truncated: {error}") from None
-    except KeyError as error:
-        raise BadInput(f"{path} is not robomimic's: {error.args[0]}") from None
+def _opened(path: Path) -> AbstractContextManager[Any]:
+    return opened_hdf5(path, kind="robomimic's")
 
 
 def _files(folder: Path) -> list[Path]:
@@ -58,7 +56,9 @@ def _episodes(folder: Path) -> list[str]:
     for path in _files(folder):
         try:
             with _opened(path) as file:
-                demos = sorted(file["data"], key=lambda demo: (len(demo), demo))  # demo_2 before demo_10
+                demos = sorted(
+                    hdf5_group(file, "data", path), key=lambda demo: (len(demo), demo)
+                )  # demo_2 before demo_10
         except BadInput:
             demos = [_UNREADABLE]  # reading it tells why
         names += [f"{path.name}/{demo}" for demo in demos]
@@ -70,23 +70,28 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     path = folder if folder.is_file() else folder / file_name
     problems: list[str] = []
     with _opened(path) as file:
-        arguments = json_from(file["data"].attrs.get("env_args", "{}"), f"{path}: env_args")
-        rate = arguments.get("env_kwargs", {}).get("control_freq")
+        where = f"{path}: env_args"
+        arguments = parse_json_object(hdf5_text(hdf5_group(file, "data", path), "env_args", path, "{}"), where)
+        rate = mapping(arguments.get("env_kwargs", {}), f"{where}: env_kwargs").get("control_freq")
         if rate is None:
             rate = 20.0
             problems.append("env_args state no control_freq: robosuite's 20 a second is assumed")
-        group = file[f"data/{demo}"]
-        n = len(group["actions"])
-        if (promised := int(group.attrs.get("num_samples", n))) != n:
+        rate = number(rate, f"{where}: control_freq", low=1e-3, high=1e5)
+        group = hdf5_group(file, f"data/{demo}", path)
+        n = len(hdf5_dataset(group, "actions", name))
+        if (promised := integer(group.attrs.get("num_samples", n), f"{name}: num_samples")) != n:
             raise BadInput(f"{name}: num_samples = {promised}, but there are {n} actions: the file is damaged")
-        t = np.arange(n) / float(rate)
+        t = np.arange(n) / rate
         views, signals = [], {}
-        streams = {"action": group["actions"], **{f"obs.{key}": value for key, value in group.get("obs", {}).items()}}
+        streams = {"action": hdf5_dataset(group, "actions", name)}
+        if "obs" in group:
+            seen = hdf5_group(group, "obs", name)
+            streams |= {f"obs.{key}": hdf5_dataset(seen, key, name) for key in seen}
         for key, data in streams.items():
             if len(data) != n:
                 raise BadInput(f"{name}: {key} has {len(data)} rows for {n} actions")
             if key.endswith("_image"):
-                views.append(_view(path, data.name, key, data.shape, float(rate)))
+                views.append(_view(path, data.name, key, data.shape, rate))
                 continue
             value = np.asarray(data, dtype=np.float64).reshape(n, -1)
             if not measured(value).all():
@@ -99,7 +104,7 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
             unit = _UNITS.get(suffix, "1")
             signals[key] = Channel(t=t, t_host=t, value=value, unit=unit, frame="-", kind=kind)
         splits = [s for s, demos in file.get("mask", {}).items() if demo in {d.decode() for d in demos[:]}]
-        rewards = float(np.sum(group["rewards"])) if "rewards" in group else None
+        rewards = float(np.sum(hdf5_array(group, "rewards", name))) if "rewards" in group else None
     return Imported(
         kind="robomimic",
         episode=name,
@@ -121,7 +126,7 @@ def _view(path: Path, dataset: str, key: str, shape: tuple[int, ...], rate: floa
         from PIL import Image
 
         with _opened(path) as file:
-            frames = np.asarray(file[dataset][start:stop], dtype=np.uint8)
+            frames = np.asarray(hdf5_dataset(file, dataset.strip("/"), path)[start:stop], dtype=np.uint8)
         if size is None or size == frames.shape[1:3]:
             return frames
         return np.stack([np.asarray(Image.fromarray(f).resize(size[::-1], Image.Resampling.BOX)) for f in frames])

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from dexprior.data.importers.base import ImportContext, Imported, Importer
-from dexprior.data.importers.files import entries, read_json
 from dexprior.data.importers.videos import video_view
 from dexprior.errors import BadInput
+from dexprior.reading import entries, inside, read_json, shown
 
 __all__ = ["VIDEOX_FUN"]
 
@@ -50,16 +50,18 @@ def _episodes(folder: Path) -> list[str]:
 def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     row = _load(folder)[int(name.partition(":")[0])]
     file, text = entries(row, ("file_path", "text"), name)
+    if not isinstance(text, str):
+        raise BadInput(f"text = {shown(text)}: expected a sentence")
     kind = row.get("type", "image")
     if kind != "video":
         raise BadInput(f"type = {kind!r}: only videos are imported")
-    views = [video_view("video", folder / str(file))]
+    views = [video_view("video", inside(folder, file, f"{_metadata(folder)}, entry {name}"))]
     problems = []
     given, found = (row.get("height"), row.get("width")), (views[0].height, views[0].width)
     if None not in given and given != found:
         problems.append(f"metadata says {given[1]} x {given[0]} pixels, the video has {found[1]} x {found[0]}")
     if "control_file_path" in row:
-        control = video_view("control", folder / str(row["control_file_path"]))
+        control = video_view("control", inside(folder, row["control_file_path"], f"{_metadata(folder)}, entry {name}"))
         if control.frames != views[0].frames:
             raise BadInput(f"the control video has {control.frames} frames, the video {views[0].frames}")
         views.append(control)
@@ -69,7 +71,7 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         licence=context.settings.licence or "not stated",
         source=str(_metadata(folder)),
         views=tuple(views),
-        text=(str(text),) if text else (),
+        text=(text,) if text else (),
         problems=tuple(problems),
     )
 

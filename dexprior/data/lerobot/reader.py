@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +12,25 @@ import numpy as np
 
 from dexprior.data.lerobot import layout
 from dexprior.errors import BadInput
+from dexprior.reading import (
+    as_described,
+    entries,
+    filled,
+    inside,
+    integer,
+    listed,
+    mapping,
+    number,
+    numbers,
+    read_json_object,
+    read_lines,
+    read_parquet,
+    text,
+)
 
 __all__ = ["LeRobotFolder", "Span"]
+
+_MOST = 10**9  # episodes, frames, seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,57 +53,68 @@ class LeRobotFolder:
             BadInput: no such file, not LeRobot's, or of a version before 2.0.
         """
         self.root = root
-        path = root / layout.INFO_PATH
-        if not path.is_file():
-            raise BadInput(f"{path}: no such file; is {root} a LeRobotDataset?")
-        try:
-            self.info: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            self.version = tuple(int(n) for n in self.info["codebase_version"].removeprefix("v").split("."))
-            self.fps = float(self.info["fps"])
-            self.features: dict[str, dict[str, Any]] = dict(self.info["features"])
-            self.data_path: str = self.info["data_path"]
-            self.video_path: str | None = self.info.get("video_path")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise BadInput(f"{path} is not LeRobot's, or it is truncated: {error!r}") from None
+        path = self.info_path = root / layout.INFO_PATH
+        self.info: dict[str, Any] = read_json_object(path, absent=f"Is {root} a LeRobotDataset?")
+        version, fps, features, data_path = entries(
+            self.info, ("codebase_version", "fps", "features", "data_path"), f"{path} is not LeRobot's: it"
+        )
+        with as_described("LeRobot's", path):
+            self.version = tuple(int(n) for n in text(version, "codebase_version").removeprefix("v").split("."))
         if not (2, 0) <= self.version < (4, 0):
-            raise BadInput(f"{path}: codebase_version {self.info['codebase_version']}; v2.0 to v3 can be read")
-        if not self.fps > 0:
-            raise BadInput(f"{path}: fps = {self.fps}")
+            raise BadInput(f"{path}: codebase_version {version}; v2.0 to v3 can be read")
+        self.fps = number(fps, f"{path}: fps", low=1e-3, high=1e5)
+        self.features: dict[str, dict[str, Any]] = {
+            name: mapping(feature, f"{path}: features: {name}")
+            for name, feature in mapping(features, f"{path}: features").items()
+        }
+        self.data_path: str = text(data_path, f"{path}: data_path")
+        self.video_path: str | None = text(self.info.get("video_path"), f"{path}: video_path", optional=True)
+        self.chunk = integer(self.info.get("chunks_size", layout.CHUNK_SIZE), f"{path}: chunks_size", low=1)
 
     @property
     def video_keys(self) -> list[str]:
         """Features that are videos (depth maps left out)."""
-        return [
-            name
-            for name, f in self.features.items()
-            if f.get("dtype") == "video"
-            and not any(
-                (f.get(k) or {}).get(d) for k in ("info", "video_info") for d in ("is_depth_map", "video.is_depth_map")
-            )
-        ]
+        return [name for name, f in self.features.items() if f.get("dtype") == "video" and not self._depth(name, f)]
+
+    def _depth(self, name: str, feature: Mapping[str, Any]) -> bool:
+        for key in ("info", "video_info"):
+            about = mapping(feature.get(key) or {}, f"{self.info_path}: features: {name}: {key}")
+            if about.get("is_depth_map") or about.get("video.is_depth_map"):
+                return True
+        return False
 
     @cached_property
     def episodes(self) -> list[dict[str, Any]]:
         """One row an episode, by `episode_index`, without the statistics."""
         if self.version < (3, 0):
-            rows = _json_lines(self.root / "meta" / "episodes.jsonl")
+            rows = read_lines(self.root / "meta" / "episodes.jsonl")
         else:
             rows = []
             for path in sorted((self.root / "meta" / "episodes").glob("*/*.parquet")):
-                table = _parquet(path)
+                table = read_parquet(path)
                 rows += table.select([c for c in table.column_names if not c.startswith("stats/")]).to_pylist()
         if not rows:
             raise BadInput(f"{self.root / 'meta'} lists no episodes")
         if any("episode_index" not in row for row in rows):
             raise BadInput(f"{self.root / 'meta'}: an episode without episode_index; it has: {', '.join(rows[0])}")
+        for row in rows:
+            for name in ("episode_index", "length"):
+                if name in row:
+                    integer(row[name], f"{self.root / 'meta'}: {name}", high=_MOST)
+        indices = [row["episode_index"] for row in rows]
+        if len(set(indices)) < len(indices):
+            twice = next(k for k in indices if indices.count(k) > 1)
+            raise BadInput(f"{self.root / 'meta'} lists episode {twice} twice")
         return sorted(rows, key=lambda row: row["episode_index"])
 
     @cached_property
     def tasks(self) -> dict[int, str]:
         """Sentences by `task_index`."""
         if self.version < (3, 0):
-            return {row["task_index"]: row["task"] for row in _json_lines(self.root / "meta" / "tasks.jsonl")}
-        table = _parquet(self.root / layout.TASKS_PATH)
+            path = self.root / "meta" / "tasks.jsonl"
+            rows = [entries(row, ("task_index", "task"), path) for row in read_lines(path)]
+            return {integer(k, f"{path}: task_index"): text(said, f"{path}: task") for k, said in rows}
+        table = read_parquet(self.root / layout.TASKS_PATH)
         words = next((c for c in ("task", "__index_level_0__") if c in table.column_names), None)
         if words is None or "task_index" not in table.column_names:
             raise BadInput(f"{self.root / layout.TASKS_PATH} has the columns {table.column_names}")
@@ -101,13 +128,14 @@ class LeRobotFolder:
         """
         index = int(episode["episode_index"])
         if self.version < (3, 0):
-            chunk = index // int(self.info.get("chunks_size", layout.CHUNK_SIZE))
-            table = _parquet(self.root / self.data_path.format(episode_chunk=chunk, episode_index=index))
+            table = read_parquet(self._place("data_path", self.data_path, self._old(index)))
         else:
             if lacking := [k for k in ("data/chunk_index", "data/file_index") if k not in episode]:
                 raise BadInput(f"{self.root / 'meta'}: episode {index} has no {', '.join(lacking)}")
             place = {"chunk_index": episode["data/chunk_index"], "file_index": episode["data/file_index"]}
-            table = _parquet(self.root / self.data_path.format(**place), filters=[("episode_index", "=", index)])
+            table = read_parquet(
+                self._place("data_path", self.data_path, place), filters=[("episode_index", "=", index)]
+            )
         length = int(episode.get("length", table.num_rows))
         if table.num_rows != length:
             raise BadInput(f"episode {index} has {table.num_rows} rows, its description says {length}")
@@ -115,10 +143,8 @@ class LeRobotFolder:
         for name in table.column_names:
             if self.features.get(name, {}).get("dtype") in (None, "string", "image", "video"):
                 continue
-            try:
-                found[name] = np.array(table[name].to_pylist(), dtype=np.float64)
-            except (TypeError, ValueError):
-                raise BadInput(f"episode {index}: {name} holds rows of different length, or no numbers") from None
+            where = f"{self.root}, episode {index}: {name}"
+            found[name] = numbers(np.array(_plain(table[name].to_pylist(), where)), where, finite=False)
         return found
 
     def video(self, episode: Mapping[str, Any], key: str) -> Span:
@@ -131,40 +157,36 @@ class LeRobotFolder:
             raise BadInput("info.json has no video_path")
         index = int(episode["episode_index"])
         if self.version < (3, 0):
-            chunk = index // int(self.info.get("chunks_size", layout.CHUNK_SIZE))
-            path = self.video_path.format(episode_chunk=chunk, episode_index=index, video_key=key)
-            return Span(path=self.root / path, start=0, stop=None)
+            path = self._place("video_path", self.video_path, {**self._old(index), "video_key": key})
+            return Span(path=path, start=0, stop=None)
         names = ("chunk_index", "file_index", "from_timestamp", "to_timestamp")
         values = [episode.get(f"videos/{key}/{name}") for name in names]
         if None in values:
             raise BadInput(f"episode {index} does not say where its pictures of {key} are")
         place = {"chunk_index": values[0], "file_index": values[1]}
-        start, stop = (round(float(value) * self.fps) for value in values[2:])  # type: ignore[arg-type]
-        return Span(path=self.root / self.video_path.format(video_key=key, **place), start=start, stop=stop)
+        where = f"{self.root / 'meta'}: episode {index}: videos/{key}"
+        start, stop = (round(number(value, where, low=0, high=_MOST) * self.fps) for value in values[2:])
+        return Span(
+            path=self._place("video_path", self.video_path, {**place, "video_key": key}), start=start, stop=stop
+        )
 
     def task_of(self, episode: Mapping[str, Any]) -> tuple[str, ...]:
         """Sentences of an episode."""
-        return tuple(dict.fromkeys(str(task) for task in episode.get("tasks") or ()))
+        tasks = listed(episode.get("tasks") or [], f"{self.root / 'meta'}: tasks", empty=True)
+        return tuple(dict.fromkeys(text(task, f"{self.root / 'meta'}: tasks") for task in tasks))
+
+    def _old(self, index: int) -> dict[str, int]:
+        """What v2's path templates may name."""
+        return {"episode_chunk": index // self.chunk, "episode_index": index}
+
+    def _place(self, field: str, template: str, values: Mapping[str, Any]) -> Path:
+        """The file that a template of info.json names, inside the data set."""
+        where = f"{self.info_path}: {field}"
+        return inside(self.root, filled(template, values, where), where)
 
 
-def _json_lines(path: Path) -> list[dict[str, Any]]:
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file")
-    try:
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except ValueError as error:
-        raise BadInput(f"{path} is damaged: {error}") from None
-
-
-def _parquet(path: Path, filters: list[tuple[str, str, Any]] | None = None) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file")
-    try:
-        table = pq.read_table(path, filters=filters)
-        _ = table.column_names  # text that pyarrow decodes when it is asked for
-        return table
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} is not a parquet file, or it is truncated: {error}") from None
+def _plain(rows: list[Any], where: str) -> list[Any]:
+    """Truth values as numbers, which a LeRobotDataset has for flags such as `next.done`."""
+    if len({len(row) if isinstance(row, list) else -1 for row in rows}) > 1:
+        raise BadInput(f"{where} holds rows of different length")
+    return [float(row) if isinstance(row, bool) else row for row in rows]

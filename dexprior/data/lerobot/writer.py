@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-import json
 import os
 import shutil
 from collections.abc import Iterable
@@ -15,13 +14,14 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dexprior.artifacts import file_hash, make_header, to_tensors, write_json, write_tensors
+from dexprior.artifacts import file_hash, make_header, read_object, to_tensors, write_json, write_tensors
 from dexprior.config import Ge, Gt, Le, config, config_hash, to_plain
 from dexprior.data.episodes import EpisodeSet
 from dexprior.data.lerobot import layout, statistics
 from dexprior.data.lerobot.tables import Tables, table_of, write_tasks
 from dexprior.data.shards import open_episodes
 from dexprior.errors import ArtifactError, BadInput
+from dexprior.reading import as_described, integer
 from dexprior.types import FINGERS, HAND_JOINTS, MANO_JOINTS, Camera, Episode
 
 __all__ = ["IMAGES", "SIDECAR", "STATE_NAMES", "VIDEO_KEY", "LeRobotExport", "LeRobotExportConfig", "export_lerobot"]
@@ -128,10 +128,11 @@ def _fingerprint(episodes: EpisodeSet, k: int) -> list[Any]:
 
 def _existing(out: Path, mark: str) -> LeRobotExport:
     path = out / _MARK
-    summary = json.loads(path.read_text()) if path.is_file() else {}
+    summary = read_object(path) if path.is_file() else {}
     if summary.get("mark") != mark:
         raise BadInput(f"{out} exists and is another data set: give another folder, or remove it")
-    counts = {name: int(summary[name]) for name in ("episodes", "frames", "tasks")}
+    with as_described("the mark of an export", path, ArtifactError):
+        counts = {name: integer(summary[name], f"{path}: {name}") for name in ("episodes", "frames", "tasks")}
     return LeRobotExport(folder=out, written=False, **counts)
 
 

@@ -17,10 +17,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-import yaml
-
 from dexprior.config import config, validate
 from dexprior.errors import BadInput
+from dexprior.reading import mapping, read_yaml
 from dexprior.types import Channel, ChannelKind
 
 __all__ = ["KNOWN", "ChannelLayout", "Meaning", "meaning_of", "read_channel_layout", "rename"]
@@ -81,14 +80,8 @@ def read_channel_layout(path: str | Path) -> dict[str, ChannelLayout]:
         BadInput: no such file, or not YAML.
         ConfigError: an unknown key or kind.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file")
-    try:
-        plain = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} is not YAML: {' '.join(str(error).split())}") from None
-    return validate(_Layout, {"channels": plain or {}}, where=str(path)).channels
+    plain = read_yaml(path)
+    return validate(_Layout, {"channels": {} if plain is None else mapping(plain, path)}, where=str(path)).channels
 
 
 def meaning_of(name: str, layout: Mapping[str, ChannelLayout], default: Meaning | None = None) -> Meaning:

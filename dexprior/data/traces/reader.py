@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from collections import defaultdict
@@ -12,14 +11,15 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import lz4.frame
 import numpy as np
+import zstandard
 from jaxtyping import Float
 from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
 from mcap.records import Channel as ChannelRecord
 from mcap.records import Chunk, Metadata, Schema
-from mcap.stream_reader import get_chunk_data_stream
 from mcap.writer import MCAP0_MAGIC
 from zstandard import ZstdError
 
@@ -29,10 +29,23 @@ from dexprior.data.traces.clocks import check_clocks
 from dexprior.data.traces.events import TraceEvent, events_of
 from dexprior.data.traces.writer import ChannelSpec
 from dexprior.errors import ArtifactError, BadInput, ConfigError
+from dexprior.reading import (
+    listed,
+    most_unpacked,
+    number,
+    numbers,
+    parse_json,
+    parse_json_object,
+    read_bytes,
+    to_number,
+)
 from dexprior.types import Channel, Trace
 
 __all__ = ["read_trace"]
 
+_WIDEST = 100_000  # numbers of a sample: a depth picture is none
+_DEEPEST = 16
+_LARGEST = 1 << 33  # [bytes]
 _BLOCK = 10_000  # messages that are parsed at a time
 _HEAD = struct.Struct("<BQ")  # opcode and length of a record
 _MESSAGE = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
@@ -60,7 +73,10 @@ def read_trace(path: str | Path, *, check: bool = True) -> Trace:
     path = Path(path)
     if not path.is_file():
         raise ArtifactError(f"{path}: " + ("a folder, expected one file" if path.is_dir() else "no such file"))
-    data = path.read_bytes()
+    try:
+        data = read_bytes(path, max_bytes=_LARGEST)
+    except BadInput as error:
+        raise ArtifactError(str(error)) from None
     if data[: len(MCAP0_MAGIC)] != MCAP0_MAGIC:
         raise ArtifactError(f"{path} is no MCAP file: it begins with {data[:8]!r}")
     content = _Content()
@@ -160,9 +176,21 @@ def _records(data: bytes, start: int, content: _Content) -> None:
 def _unpacked(data: bytes) -> bytes:
     """A chunk's records, checked."""
     chunk = Chunk.read(ReadDataStream(BytesIO(data)))
-    inner = get_chunk_data_stream(chunk, validate_crc=True)[0].read(chunk.uncompressed_size)
-    if len(inner) != chunk.uncompressed_size:
-        raise ValueError(f"a chunk of {len(inner)} bytes instead of {chunk.uncompressed_size}")
+    size = chunk.uncompressed_size
+    if size > most_unpacked(len(data)):
+        raise ValueError(f"a chunk of {len(data)} bytes that says it unpacks to {size}")
+    if chunk.compression == "zstd":  # one byte more than it says, so that more than that is noticed and not unpacked
+        inner = zstandard.ZstdDecompressor().stream_reader(chunk.data).read(size + 1)
+    elif chunk.compression == "lz4":
+        inner = lz4.frame.LZ4FrameDecompressor().decompress(chunk.data, max_length=size + 1)
+    elif chunk.compression == "":
+        inner = chunk.data
+    else:
+        raise ValueError(f"a chunk packed by {chunk.compression[:20]!r}")
+    if len(inner) != size:
+        raise ValueError(f"a chunk of {len(inner)} bytes instead of {size}")
+    if chunk.uncompressed_crc and zlib.crc32(inner) != chunk.uncompressed_crc:
+        raise ValueError("a chunk with another checksum")
     return inner
 
 
@@ -199,14 +227,15 @@ def _about(path: Path, content: _Content) -> _About:
         )
         raise ArtifactError(f"{path} holds {schema!r}, this version reads {layout.SCHEMA!r}: {again}")
     try:
-        plain = json.loads(found["channels"])
+        plain = parse_json_object(found["channels"], f"{path}: channels")
         declared = validate(_Channels, {"channels": plain}, where=f"{path}: channels").channels
-        info = json.loads(found["info"])
-        flush_s = float(found["flush_s"])
-        if not isinstance(info, dict):
-            raise ValueError(f"info is {info!r}")
-    except (KeyError, TypeError, ValueError, ConfigError) as error:
+        info = parse_json_object(found["info"], f"{path}: info")
+        listed(info.get("notes", []), f"{path}: info: notes", empty=True)
+        flush_s = number(to_number(found["flush_s"]), f"{path}: flush_s", low=0.0)
+    except (KeyError, ValueError, ConfigError) as error:
         raise ArtifactError(f"{path}: its {layout.METADATA!r} record is damaged: {error}") from None
+    if wide := [name for name, spec in declared.items() if spec.width > _WIDEST]:
+        raise ArtifactError(f"{path}: channel {wide[0]!r} is declared with {declared[wide[0]].width} numbers")
     return _About(found.get("panel_hash", ""), info, declared, flush_s)
 
 
@@ -235,7 +264,11 @@ def _blocks(content: _Content, record: ChannelRecord | None) -> Iterator[list[An
     """Messages as JSON: a parse a message takes three times as long, one parse of all takes far more memory."""
     messages = content.messages[record.id] if record is not None else []
     for k in range(0, len(messages), _BLOCK):
-        yield json.loads(b"[" + b",".join(messages[k : k + _BLOCK]) + b"]")
+        block = messages[k : k + _BLOCK]
+        rows = parse_json(b"[" + b",".join(block) + b"]", "messages", max_depth=_DEEPEST)
+        if len(rows) != len(block):
+            raise BadInput(f"{len(block)} messages hold {len(rows)} values")
+        yield rows
 
 
 def _events(path: Path, content: _Content) -> tuple[TraceEvent, ...]:
@@ -259,11 +292,11 @@ def _channel(path: Path, name: str, spec: ChannelSpec, content: _Content) -> Cha
     try:
         for rows in _blocks(content, record):
             first = sum(len(value) for _, value in parts)
-            clocks = np.array([[row[clock] for row in rows] for clock in ("t", "t_host")], dtype=np.float64)
+            clocks = numbers([[row[clock] for row in rows] for clock in ("t", "t_host")], where, finite=False)
             parts.append((clocks, _values(where, first, [row["value"] for row in rows], spec.width)))
-    except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, BadInput):
-            raise
+    except BadInput as error:
+        raise BadInput(str(error) if where in str(error) else f"{where}: {error}") from None
+    except (KeyError, TypeError) as error:
         raise BadInput(f"{where}: a message that is no sample of t, t_host and value: {error!r}") from None
     t, t_host = np.concatenate([clocks for clocks, _ in parts], axis=1)
     value = np.concatenate([value for _, value in parts])
@@ -278,4 +311,4 @@ def _values(where: str, first: int, values: list[Any], width: int) -> Float[np.n
     for k, value in enumerate(values):
         if not isinstance(value, list) or len(value) != width:
             raise BadInput(f"{where}: sample {first + k} holds {str(value)[:60]}, expected {width} numbers")
-    return np.array(values, dtype=np.float64).reshape(len(values), width)
+    return numbers(values, f"{where}: values", len(values), width, finite=False)

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from dexprior.data.importers import ImportContext, ImportSettings
-from dexprior.data.importers.files import json_from
 from dexprior.data.importers.robomimic import ROBOMIMIC
 from dexprior.data.traces.channels import ChannelLayout, rename
 from dexprior.data.traces.grid import rows_at
 from dexprior.data.traces.staging import staged
 from dexprior.data.traces.writer import plain_info
 from dexprior.errors import BadInput, UnknownName
+from dexprior.reading import as_described, hdf5_array, hdf5_group, hdf5_text, opened_hdf5, parse_json_object
 from dexprior.types import Channel, Trace
 
 __all__ = ["read_robomimic", "robomimic_episodes", "write_robomimic"]
@@ -111,18 +111,18 @@ def read_robomimic(path: Path, name: str, channels: Mapping[str, ChannelLayout])
 
 
 def _exact(path: Path, demo: str) -> Trace | None:
-    import h5py
-
-    try:
-        with h5py.File(path, "r") as file:
-            group = file.get(f"data/{demo}/{_GROUP}")
-            if group is None:
-                return None
-            info = json_from(group.attrs["info"], f"{path}: info")
-            channels = {
-                name: Channel(**{p: part[p][:] for p in ("t", "t_host", "value")}, **dict(part.attrs))
-                for name, part in group.items()
-            }
-            return Trace(channels=channels, panel_hash=group.attrs["panel_hash"], info=info)
-    except (OSError, KeyError, TypeError) as error:
-        raise BadInput(f"{path}, {demo}: damaged: {error}") from None
+    with opened_hdf5(path, kind="a file of traces") as file:
+        demonstration = hdf5_group(file, f"data/{demo}", path)
+        if _GROUP not in demonstration:
+            return None
+        group = hdf5_group(demonstration, _GROUP, f"{path}, {demo}")
+        info = parse_json_object(hdf5_text(group, "info", path), f"{path}, {demo}: info")
+        channels = {}
+        for name in group:
+            where = f"{path}, {demo}: channel {name!r}"
+            part = hdf5_group(group, name, where)
+            arrays: Any = {p: hdf5_array(part, p, where) for p in ("t", "t_host", "value")}
+            meaning: Any = {key: hdf5_text(part, key, where) for key in ("unit", "frame", "kind")}
+            with as_described("a channel", where):
+                channels[name] = Channel(**arrays, **meaning)
+        return Trace(channels=channels, panel_hash=hdf5_text(group, "panel_hash", path), info=info)

@@ -34,6 +34,7 @@ from dexprior.data.traces.staging import staged
 from dexprior.data.traces.writer import ChannelSpec, plain_info
 from dexprior.errors import BadInput
 from dexprior.extras import require
+from dexprior.reading import as_described, integer, parse_json_object
 from dexprior.types import Channel, ChannelKind, Trace
 
 __all__ = ["MESSAGES", "read_rosbag", "write_rosbag"]
@@ -152,7 +153,7 @@ def read_rosbag(path: Path, layout: Mapping[str, ChannelLayout]) -> Trace:
                 if kind == _TEXT and (topic == _ABOUT or topic.rpartition("/")[2] == "events"):
                     text = reader.deserialize(raw, kind).data
                     if topic == _ABOUT:
-                        about = json.loads(text)
+                        about = parse_json_object(text, f"{path}: topic {_ABOUT}")
                     else:
                         texts.append((host / 1e9, text))
                 elif kind in MESSAGES:
@@ -240,6 +241,11 @@ def _channel(path: Path, name: str, samples: _Samples, notes: list[str], *, stam
 
 def _ours(path: Path, found: Mapping[str, Channel], about: Mapping[str, Any]) -> Trace:
     """Names, meanings and info of a bag that `write_rosbag` wrote."""
+    with as_described("a bag of ours", f"{path}: topic {_ABOUT}"):
+        return _described(path, found, about)
+
+
+def _described(path: Path, found: Mapping[str, Channel], about: Mapping[str, Any]) -> Trace:
     if about.get("schema") != _SCHEMA:
         raise BadInput(f"{path}: topic {_ABOUT} holds {about.get('schema')!r}, this version reads {_SCHEMA!r}")
     channels = {}
@@ -249,7 +255,8 @@ def _ours(path: Path, found: Mapping[str, Channel], about: Mapping[str, Any]) ->
             channels[name] = replace(found[said["source"]], **meaning)
         else:
             empty = np.empty(0)
-            channels[name] = Channel(t=empty, t_host=empty, value=np.empty((0, said["width"])), **meaning)
+            width = integer(said["width"], f"{path}: width of {name!r}", high=10_000)
+            channels[name] = Channel(t=empty, t_host=empty, value=np.empty((0, width)), **meaning)
     return Trace(channels=channels, panel_hash=about["panel_hash"], info=dict(about["info"]))
 
 

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,6 +34,18 @@ from dexprior.data.traces.events import events_of
 from dexprior.data.traces.staging import check_free, staged
 from dexprior.data.traces.writer import ChannelSpec, plain_info
 from dexprior.errors import BadInput, ConfigError
+from dexprior.reading import (
+    as_described,
+    entries,
+    mapping,
+    parse_csv,
+    read_bytes,
+    read_json_object,
+    read_text,
+    shown,
+    text_of,
+    to_number,
+)
 from dexprior.types import Channel, Trace
 
 __all__ = ["read_csv", "write_csv"]
@@ -165,13 +176,13 @@ class _About:
 def _about(path: Path) -> tuple[_About, dict[str, Any]]:
     """What the description says, and the trace's info."""
     try:
-        plain = json.loads(path.read_text(encoding="utf-8"))
-        schema = plain["schema"]
+        plain = read_json_object(path)
+        (schema,) = entries(plain, ("schema",), path)
         if schema == _SCHEMA:
-            info = dict(plain.pop("info"))
+            info = mapping(plain.pop("info", None), f"{path}: info")
             return validate(_About, plain, where=str(path)), info
-    except (ValueError, KeyError, TypeError, ConfigError) as error:
-        raise BadInput(f"{path} is no description of a trace, or it is truncated: {error!r}") from None
+    except ConfigError as error:
+        raise BadInput(f"{path} is no description of a trace: {' '.join(str(error).split())}") from None
     raise BadInput(f"{path} holds {schema!r}, this version reads {_SCHEMA!r}")
 
 
@@ -183,16 +194,13 @@ def _short(file: str, found: int, written: int | None) -> list[str]:
 
 
 def _read_events(path: Path) -> list[list[Any]]:
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file")
-    text = path.read_bytes().decode(errors="replace")
-    try:
-        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-        if not text.endswith("\n"):
-            rows = rows[:-1]  # half a last line
-        return [list(event) for event in events_of({"events": [[float(t), float(host), n] for t, host, n in rows[1:]]})]
-    except (ValueError, csv.Error) as error:
-        raise BadInput(f"{path}: {error}") from None
+    text = read_text(path)
+    whole = text[: text.rindex("\n") + 1] if "\n" in text else text  # half a last line
+    table = parse_csv(whole, path)
+    t, host = table.numbers("t"), table.numbers("t_host")
+    with as_described("a table of events", path):
+        rows = [list(row) for row in zip(t.tolist(), host.tolist(), table.column("name"))]
+        return [list(event) for event in events_of({"events": rows})]
 
 
 def _write_events(path: Path, trace: Trace) -> None:
@@ -253,15 +261,15 @@ def _text(columns: list[str], arrays: list[np.ndarray]) -> str:
 
 def _table(path: Path, *, empty: bool = False) -> tuple[list[str], Float[np.ndarray, "row column"], list[str]]:
     """Columns and numbers (NaN for empty cells), and a note where the last line is cut."""
-    if not path.is_file():
-        raise BadInput(f"{path}: no such file")
-    text = path.read_text(encoding="utf-8", errors="replace")
+    text = text_of(read_bytes(path).rstrip(b"\0"), path)  # a disk that lost its power leaves zeros
     whole, end, rest = text.rpartition("\n")
     notes = [f"{path.name}: its last line is cut ({rest[:40]!r}) and is left out"] if rest.strip() and end else []
     lines = [line for line in (whole or text).splitlines() if line.strip()]
     if not lines or (len(lines) < 2 and not empty):
         raise BadInput(f"{path} holds no rows, only {lines[0] if lines else 'nothing'}")
     columns = [name.strip() for name in lines[0].split(",")]
+    if len(columns) == 1 and ";" in columns[0]:
+        raise BadInput(f"{path}: its columns are separated by semicolons, expected commas: {shown(columns[0])}")
     if len(set(columns)) != len(columns):
         raise BadInput(f"{path}: a column twice among {', '.join(columns)}")
     commas = np.array([line.count(",") for line in lines[1:]], dtype=np.int64)
@@ -277,9 +285,9 @@ def _table(path: Path, *, empty: bool = False) -> tuple[list[str], Float[np.ndar
     try:
         table = np.loadtxt(io.StringIO(body), delimiter=",", ndmin=2, converters=_cell if empty_cells else None)
     except ValueError as error:
-        raise BadInput(f"{path}: a cell that is no number: {error}") from None
+        raise BadInput(f"{path}: a cell that is no number: {' '.join(str(error).split())}") from None
     return columns, table, notes
 
 
 def _cell(text: str) -> float:
-    return float(text) if text.strip() else np.nan
+    return to_number(text) if text.strip() else np.nan

@@ -14,8 +14,9 @@ from jaxtyping import Float, Int
 
 from dexprior.artifacts import write_json
 from dexprior.config import to_plain, validate
-from dexprior.errors import BadInput, ConfigError
+from dexprior.errors import BadInput
 from dexprior.families import Event, EventFamily, Events, ParameterFamily
+from dexprior.reading import as_described, integer, listed, mapping, numbers, read_json_object, text
 from dexprior.worlds.tasks import Task
 
 __all__ = ["TaskPanel"]
@@ -136,19 +137,24 @@ class TaskPanel:
         Raises:
             BadInput: unreadable, a missing key, or a stored hash that does not fit the instances.
         """
-        try:
-            plain = json.loads(Path(path).read_text())
+        plain = read_json_object(path)
+        with as_described("a panel of a task", path):
+            family = ParameterFamily.from_json(plain["family"])
+            seeds = listed(plain["seeds"], f"{path}: seeds")
             panel = cls(
-                plain["name"],
-                plain["task"],
-                ParameterFamily.from_json(plain["family"]),
-                {name: np.array(value, dtype=np.float64) for name, value in plain["scenes"].items()},
-                np.array(plain["parameters"], dtype=np.float64),
-                np.array(plain["seeds"], dtype=np.int64),
+                text(plain["name"], f"{path}: name"),
+                text(plain["task"], f"{path}: task"),
+                family,
+                {
+                    name: numbers(value, f"{path}: scenes: {name}")
+                    for name, value in mapping(plain["scenes"], f"{path}: scenes").items()
+                },
+                numbers(plain["parameters"], f"{path}: parameters", len(seeds), len(family.names)),
+                np.array([integer(seed, f"{path}: seeds") for seed in seeds], dtype=np.int64),
                 tuple(tuple(validate(Event, e, where="event") for e in row) for row in plain.get("events", [])),
             )
-        except (OSError, ValueError, KeyError, TypeError, ConfigError) as error:
-            raise BadInput(f"{path} is not a panel of a task: {error!r}") from None
+            if wrong := [name for name, value in panel.scenes.items() if len(value) != len(seeds)]:
+                raise BadInput(f"{path}: {len(panel.scenes[wrong[0]])} scenes {wrong[0]!r} for {len(seeds)} seeds")
         if plain.get("hash", panel.hash) != panel.hash:
             raise BadInput(f"{path}: stored hash {plain['hash']} but its instances hash to {panel.hash}")
         return panel

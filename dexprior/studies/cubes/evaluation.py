@@ -27,6 +27,7 @@ from typing import Annotated, Any
 import numpy as np
 from jaxtyping import Bool
 
+from dexprior.artifacts import read_object
 from dexprior.config import Ge, Gt, Lt, config, config_hash, to_plain
 from dexprior.data.tosses import CUBE_PARAMETERS, CubeScale, CubeTosses, fit_scale, split_groups
 from dexprior.errors import BadInput
@@ -479,8 +480,8 @@ def _load(path: Path, key: str) -> _Draw | None:
     """An earlier run's draw, if it is of the same settings and tosses."""
     if not path.is_file():
         return None
-    plain = json.loads(path.read_text())
-    if plain["key"] != key:
+    plain = read_object(path)
+    if plain.get("key") != key:
         return None
     errors = {k: np.array([np.nan if x is None else x for x in v]) for k, v in plain["errors"].items()}
     return _Draw(errors=errors, scalars=plain["scalars"], parameters=plain["parameters"], skipped=plain["skipped"])

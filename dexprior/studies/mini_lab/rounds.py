@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.artifacts import read_tensors, write_json, write_tensors
+from dexprior.artifacts import read_object, read_tensors, write_json, write_tensors
 from dexprior.config import to_plain, validate
 from dexprior.envs.tasks import TaskPanel
 from dexprior.errors import ArtifactError
 from dexprior.families import ParameterFamily
+from dexprior.reading import as_described
 from dexprior.studies.mini_lab.settings import LabConfig
 from dexprior.studies.mini_lab.trials import Outcomes, Policy, episodes
 from dexprior.studies.mini_lab.worlds import FRICTION, other_family, probe_of
@@ -164,15 +164,13 @@ def read_lab_round(folder: str | Path) -> LabRound:
         raise ArtifactError(
             f"{folder} holds no round of the mini-lab: {path} does not exist; `dexprior ledger lab` writes one"
         )
-    try:
-        plain = json.loads(path.read_text())
-        ledger = json.loads((folder / "ledger.json").read_text())
-        schema = plain["schema"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ArtifactError(f"{folder} is not a round of the mini-lab: {error!r}") from None
-    if schema != SCHEMA:
-        raise ArtifactError(f"{path} holds {schema!r}, this version reads {SCHEMA!r}")
+    plain, ledger = read_object(path, "a round of the mini-lab", schema=SCHEMA), read_object(folder / "ledger.json")
     tensors, _ = read_tensors(folder / "lab.safetensors")
+    with as_described("a round of the mini-lab", path, ArtifactError):
+        return _round_of(path, plain, ledger, tensors)
+
+
+def _round_of(path: Path, plain: dict[str, Any], ledger: dict[str, Any], tensors: dict[str, np.ndarray]) -> LabRound:
 
     def under(prefix: str) -> dict[str, np.ndarray]:
         return {name.removeprefix(prefix): x for name, x in tensors.items() if name.startswith(prefix)}

@@ -8,7 +8,6 @@ stopped goes on where it was, and so that figures, intervals and paired ratios c
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from dexprior.artifacts import (
     checked_header,
     file_hash,
     make_header,
+    read_object,
     read_tensors,
     write_json,
     write_tensors,
@@ -319,10 +319,10 @@ def read_cell(file: Path, errors: Callable[[Any], Any], shape: tuple[int, ...]) 
         ArtifactError: damaged, or of another study.
     """
     try:
-        cell: dict[str, Any] = json.loads(file.read_text())
+        cell = read_object(file)
         kept = np.array(errors(cell), dtype=np.float64).shape
         whole = "fitted" in cell
-    except (ValueError, KeyError, TypeError) as error:
+    except (ArtifactError, ValueError, KeyError, TypeError) as error:
         raise ArtifactError(f"{file} is damaged: {error!r}. Delete it to make it again.") from None
     if kept != shape or not whole:
         raise ArtifactError(

@@ -18,11 +18,6 @@ far as it is whole, and says so in `ArmLog.notes`; anything else that is wrong i
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import json
-import zlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,6 +26,17 @@ from jaxtyping import Float
 
 from dexprior.data.traces import events_of, read_trace
 from dexprior.errors import ArtifactError, BadInput
+from dexprior.reading import (
+    gunzipped,
+    listed,
+    numbers,
+    parse_csv,
+    parse_json,
+    read_bytes,
+    read_text,
+    text_of,
+    to_number,
+)
 from dexprior.transfer.servo.logs import read_servo_entries
 from dexprior.types import Channel, ChannelKind, Trace
 
@@ -236,7 +242,7 @@ def _read_folder(folder: Path) -> ArmLog:
     names = folder / "joint_list.txt"
     if not names.is_file():
         raise BadInput(f"{folder}: no joint_list.txt, so that nobody knows which joint is which")
-    joints = tuple(line.strip() for line in names.read_text(errors="replace").splitlines() if line.strip())
+    joints = tuple(line.strip() for line in read_text(names).splitlines() if line.strip())
     if not joints or len(set(joints)) != len(joints):
         raise BadInput(f"{names}: needs a name a line, each once; found {', '.join(joints) or 'none'}")
     notes: list[str] = []
@@ -304,24 +310,24 @@ def _parse(
     path: Path, rows: list[list[str]], columns: list[str], joints: tuple[str, ...]
 ) -> tuple[Float[np.ndarray, " time"], Float[np.ndarray, "time joint"], str]:
     at_t, at_q = columns.index("timestamp"), columns.index("positions")
-    t, q = [], []
+    t: list[float] = []
+    q: list[list[float]] = []
     for k, row in enumerate(rows):
         try:
-            position = json.loads(row[at_q])
-            if len(position) != len(joints):
-                raise BadInput(
-                    f"{path}: record {k + 1} has {len(position)} positions, joint_list.txt names {len(joints)} joints "
-                    f"({', '.join(joints)})"
-                )
-            q.append([float(v) if v is not None else np.nan for v in position])
-            t.append(float(row[at_t]))
-        except (IndexError, TypeError, ValueError) as error:
-            if isinstance(error, BadInput):
-                raise
+            found = listed(parse_json(row[at_q], path, nan=True), path, empty=True)
+            position = numbers([np.nan if v is None else v for v in found], path, finite=False).tolist()
+            time = to_number(row[at_t])
+        except (IndexError, ValueError):
             if k < len(rows) - _SETTLE:
                 raise BadInput(f"{path}: record {k + 1} of {len(rows)} is broken: {','.join(row)[:60]!r}") from None
-            del q[len(t) :]
             return *_enough(path, t, q), f"cut in the middle of record {k + 1}; the {k} before it are used"
+        if len(position) != len(joints):
+            raise BadInput(
+                f"{path}: record {k + 1} has {len(position)} positions, joint_list.txt names {len(joints)} joints "
+                f"({', '.join(joints)})"
+            )
+        q.append(position)
+        t.append(time)
     return *_enough(path, t, q), ""
 
 
@@ -358,7 +364,7 @@ def read_table(path: Path) -> tuple[list[str], list[list[float]], list[str]]:
         try:
             if len(row) != len(columns):
                 raise ValueError
-            numbers.append([float(cell) if cell.strip() else np.nan for cell in row])
+            numbers.append([to_number(cell) if cell else np.nan for cell in row])
         except ValueError:
             if k < len(rows) - _SETTLE:
                 raise BadInput(f"{path}: record {k + 1} of {len(rows)} is broken: {','.join(row)[:60]!r}") from None
@@ -385,22 +391,16 @@ def _part(folder: Path, part: str) -> Path:
 
 def _rows(path: Path) -> tuple[list[list[str]], list[str], str]:
     """Records, names of columns, and a sentence where the gzip stream breaks off."""
-    raw, cut = path.read_bytes(), ""
+    raw, cut = read_bytes(path), ""
     if not raw:
         raise BadInput(f"{path} is empty")
     if path.suffix == ".gz":
-        pieces = []
-        try:
-            with gzip.GzipFile(fileobj=io.BytesIO(raw)) as stream:
-                while piece := stream.read(1 << 14):
-                    pieces.append(piece)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            cut = f"the gzip stream is damaged ({error})"
-        raw = b"".join(pieces) if not cut else _salvaged(raw)
+        raw, cut = gunzipped(raw, path)
         if not raw:
             raise BadInput(f"{path}: {cut or 'is empty'}; nothing of it can be read")
-    rows = [row for row in csv.reader(io.StringIO(raw.decode(errors="replace"))) if row]
-    columns = [name.strip() for name in rows[0]] if rows else []
+    raw = raw.rstrip(b"\0")  # a disk that lost its power leaves zeros
+    table = parse_csv(text_of(raw, path), path, ragged=True)
+    columns, rows = table.columns, [table.columns, *table.rows]
     if len(rows) < 2:
         raise BadInput(f"{path} holds no records, only {', '.join(columns) or 'nothing'}")
     if not cut and not raw.endswith((b"\n", b'"')):
@@ -412,22 +412,11 @@ def _rows(path: Path) -> tuple[list[list[str]], list[str], str]:
     return rows[1:], columns, cut
 
 
-def _salvaged(raw: bytes) -> bytes:
-    """What a damaged gzip stream gives before the damage."""
-    engine, pieces = zlib.decompressobj(wbits=31), []
-    for k in range(0, len(raw), 256):
-        try:
-            pieces.append(engine.decompress(raw[k : k + 256]))
-        except zlib.error:
-            break
-    return b"".join(pieces)
-
-
 def _events(folder: Path, zero: float) -> tuple[tuple[float, str], ...]:
     try:
         rows, columns, _ = _rows(_part(folder, "event"))
         at = columns.index("timestamp"), columns.index("event")
-        return tuple(((float(row[at[0]]) - zero) * 1e-6, row[at[1]]) for row in rows)
+        return tuple(((to_number(row[at[0]]) - zero) * 1e-6, row[at[1]]) for row in rows)
     except (BadInput, ValueError, IndexError):
         return ()  # events are shown only; nothing rests on them
 

@@ -16,7 +16,6 @@ where d is the share of pairs that disagree. Densities stand on a grid: nothing 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,8 +24,10 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.errors import ArtifactError, BadInput, UnknownName
+from dexprior.artifacts import read_object
+from dexprior.errors import BadInput, UnknownName
 from dexprior.families import GAPS
+from dexprior.reading import as_described, mapping, number
 
 __all__ = ["UNKNOWN", "Belief", "Contribution", "Noise", "PairCounts", "check_probabilities", "read_probabilities"]
 
@@ -270,13 +271,11 @@ def read_probabilities(path: str | Path) -> dict[str, float]:
         ArtifactError: no such file, or no mapping to numbers.
         BadInput, UnknownName: as `check_probabilities`.
     """
-    try:
-        data = json.loads(Path(path).read_text())
-        data = data.get("probabilities", data)
-        found = {str(name): float(value) for name, value in data.items()}
-    except (OSError, ValueError, AttributeError, TypeError) as error:
-        raise ArtifactError(f"cannot read probabilities of gaps from {path}: {error}") from None
-    check_probabilities(found)
+    data = read_object(path, "a diagnosis")
+    with as_described("a diagnosis", path):
+        data = mapping(data.get("probabilities", data), f"{path}: probabilities")
+        found = {name: number(value, f"{path}: {name}") for name, value in data.items()}
+        check_probabilities(found)
     return found
 
 

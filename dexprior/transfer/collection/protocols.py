@@ -10,8 +10,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from dexprior.errors import ArtifactError, BadInput, UnknownName
+from dexprior.errors import BadInput, UnknownName
 from dexprior.families import GAPS, Gap
+from dexprior.reading import read_yaml
 
 __all__ = ["PROTOCOLS", "Protocol", "Recorded", "read_protocols"]
 
@@ -219,18 +220,12 @@ def read_protocols(path: str | Path | None) -> dict[str, Protocol]:
     """The table, with values that a YAML file overrides: `NAME: {field: value}`.
 
     Raises:
-        ArtifactError: no such file, or no YAML.
         UnknownName: a protocol or a field that there is not.
-        BadInput: a value that cannot be.
+        BadInput: no such file, no YAML, or a value that cannot be.
     """
     if path is None:
         return dict(PROTOCOLS)
-    import yaml
-
-    try:
-        given = yaml.safe_load(Path(path).read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise ArtifactError(f"cannot read protocols from {path}: {error}") from None
+    given = read_yaml(path)
     if not isinstance(given, dict):
         raise BadInput(f"{path}: expected a mapping from protocols to fields")
     table = dict(PROTOCOLS)

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from dexprior.artifacts import make_header, write_json
+from dexprior.artifacts import make_header, read_object, write_json
 from dexprior.behavior import MANIFEST
 from dexprior.config import validate
 from dexprior.errors import ArtifactError, BadInput
+from dexprior.reading import as_described, mapping, text
 from dexprior.stats import compare_pairs
 from dexprior.transfer.collection.belief import Belief, Contribution, PairCounts
 from dexprior.transfer.collection.planning import SCHEMA, PlanConfig, best_next
@@ -81,18 +82,10 @@ def read_plan(path: str | Path, *, registered: str | None = None) -> dict[str, A
     Raises:
         ArtifactError: missing, damaged, of another schema, or with a preregistration that was changed.
     """
-    path = Path(path)
-    if not path.is_file():
-        raise ArtifactError(f"{path}: no such plan; make one with `dexprior ledger plan`")
-    try:
-        plan = json.loads(path.read_text())
-        schema = plan["header"]["schema"]
-        promised, digest, trials = plan["preregistration"], plan["preregistration_hash"], plan["trials"]
-        design = promised["design"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ArtifactError(f"{path} is not a collection plan: {error!r}") from None
-    if schema != SCHEMA:
-        raise ArtifactError(f"{path} holds {schema!r}, this version reads {SCHEMA!r}")
+    plan = read_object(path, "a collection plan", schema=SCHEMA, absent="Make a plan with `dexprior ledger plan`.")
+    with as_described("a collection plan", path, ArtifactError):
+        promised, trials = mapping(plan["preregistration"], f"{path}: preregistration"), plan["trials"]
+        digest, design = text(plan["preregistration_hash"], f"{path}: preregistration_hash"), promised["design"]
     if preregistration_hash(promised) != digest:
         raise ArtifactError(f"{path}: its preregistration was edited: it no longer has the hash {digest[:16]}")
     if hashlib.sha256(json.dumps(trials, sort_keys=True).encode()).hexdigest() != design:

@@ -11,14 +11,15 @@ import csv
 import io
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dexprior.artifacts import write_atomic
-from dexprior.errors import ArtifactError, BadInput
+from dexprior.errors import ArtifactError
+from dexprior.reading import read_csv
 from dexprior.transfer.collection.protocols import Protocol
 
 __all__ = [
@@ -127,15 +128,9 @@ def read_sheet(path: str | Path) -> list[dict[str, str]]:
         ArtifactError: no such file.
         BadInput: a column that is missing, or a row of another length.
     """
-    path = Path(path)
-    if not path.is_file():
+    if not Path(path).exists():
         raise ArtifactError(f"{path}: no such trial sheet")
-    rows = [row for row in csv.reader(io.StringIO(path.read_text(encoding="utf-8-sig"))) if any(map(str.strip, row))]
-    head = [cell.partition("[")[0].strip() for cell in rows[0]] if rows else []
-    missing = [name for name in (*_DESIGN, *RESULTS) if name not in head]
-    if missing:
-        raise BadInput(f"{path}: no column {', '.join(missing)}; found: {', '.join(head) or 'none'}")
-    for k, row in enumerate(rows[1:], start=2):
-        if len(row) != len(head):
-            raise BadInput(f"{path}: row {k} has {len(row)} cells, the header {len(head)}")
-    return [dict(zip(head, map(str.strip, row))) for row in rows[1:]]
+    table = read_csv(path)
+    table = replace(table, columns=[name.partition("[")[0].strip() for name in table.columns])
+    table.needs((*_DESIGN, *RESULTS))
+    return table.records()

@@ -61,7 +61,10 @@ def find_logs(path: str | Path) -> list[tuple[Kind, Path]]:
         return [(kind_of(path), path)]
     paths = sorted(p for p in path.iterdir() if is_arm_log(p) or p.name.endswith((".json", ".json.gz")))
     if not paths:
-        raise BadInput(f"{path} holds no log: no folder of a motion, no CSV, no JSON of a servo (any may be gzipped)")
+        raise BadInput(
+            f"{path} holds no log: no folder of a motion, no trace (.mcap), no CSV, no JSON of a servo (these may be "
+            "gzipped)"
+        )
     return [(kind_of(p), p) for p in paths]
 
 
@@ -71,7 +74,7 @@ def kind_of(path: Path) -> Kind:
     Raises:
         BadInput: none that is known.
     """
-    if path.is_dir():
+    if path.is_dir() or path.suffix == ".mcap":
         return "arm"
     if path.name.endswith((".json", ".json.gz")):
         return "servo"

@@ -7,7 +7,6 @@ answer["success"]      # of the task's expert on one panel, over the family befo
 from __future__ import annotations
 
 import fnmatch
-import json
 import shutil
 from dataclasses import asdict
 from functools import partial
@@ -17,11 +16,12 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from jaxtyping import Bool
 
-from dexprior.artifacts import make_header, write_json
+from dexprior.artifacts import make_header, read_object, write_json
 from dexprior.config import Ge, Gt, config
 from dexprior.envs.tasks import TaskPanel, TaskVectorEnv, play, player_of
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.families import ParameterFamily
+from dexprior.reading import as_described, flag, mapping, number
 from dexprior.stats import Rate, compare_pairs
 from dexprior.transfer.conditioning import ConditioningConfig, SamplerConfig
 from dexprior.transfer.diagnosis import UNKNOWN, cause_of, completed
@@ -158,14 +158,13 @@ def _causes(folder: Path, found: Round, family: ParameterFamily, settings: Updat
         raise ArtifactError(
             f"{path} does not exist; `dexprior ledger add {folder}` writes it where a probe was replayed"
         )
-    try:
-        data = json.loads(path.read_text())
-        causes, seen = {str(name): float(p) for name, p in data["causes"].items()}, bool(data["seen"])
-        evidence = data["evidence"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ArtifactError(f"{path} is not an explanation of `dexprior ledger add`: {error!r}") from None
-    if wrong := [f"{name} = {p}" for name, p in causes.items() if not 0.0 <= p <= 1.0]:
-        raise ArtifactError(f"{path}: {wrong[0]} is no probability; `dexprior ledger add {folder}` writes it anew")
+    data = read_object(path, "an explanation of `dexprior ledger add`")
+    with as_described("an explanation of `dexprior ledger add`", path, ArtifactError):
+        causes = {
+            name: number(p, f"{path}: {name}", low=0.0, high=1.0)
+            for name, p in mapping(data["causes"], f"{path}: causes").items()
+        }
+        seen, evidence = flag(data["seen"], f"{path}: seen"), data["evidence"]
     if evidence != evidence_hash(folder, found):
         raise BadInput(
             f"{path} explains other replays, or another probe or family, than lie beside it; `dexprior ledger add "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from dexprior.artifacts import write_atomic
 from dexprior.config import config, validate
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
+from dexprior.reading import inside, read_csv, read_yaml, to_number
 from dexprior.transfer.diagnosis import Trial
 from dexprior.transfer.diagnosis.evidence import PHASES, Phase
 from dexprior.transfer.ledger import Ledger, WorldResult
@@ -130,9 +130,14 @@ def read_round(folder: str | Path) -> Round:
         )
     worlds = {name: _world(name, side, settings.panel) for name, side in sides.items()}
     trials = tuple(_trial(row) for row in sides[settings.real])
-    family = None if settings.family is None else _family(folder / settings.family)
+    where = folder / "round.yaml"
+    family = None if settings.family is None else _family(inside(folder, settings.family, f"{where}: family"))
     assumed = family or ParameterFamily("not stated", ())
-    traces = {name: {r["instance"]: folder / r["trace"] for r in side if r["trace"]} for name, side in sides.items()}
+    where = folder / "trials.csv"
+    traces = {
+        name: {r["instance"]: inside(folder, r["trace"], f"{where}: trace") for r in side if r["trace"]}
+        for name, side in sides.items()
+    }
     for path in (path for side in traces.values() for path in side.values()):
         if not path.is_file():
             raise BadInput(f"{folder / 'trials.csv'} names the trace {path}, which does not exist")
@@ -173,10 +178,7 @@ _DOCS = {
 def _read_settings(path: Path) -> RoundConfig:
     if not path.is_file():
         raise BadInput(f"{path} does not exist; `dexprior ledger new {path.parent}` writes one to fill in")
-    try:
-        data = yaml.safe_load(path.read_text())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadInput(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+    data = read_yaml(path)
     if not isinstance(data, dict):
         raise BadInput(f"{path} holds no settings")
     settings = validate(RoundConfig, data, where=str(path))
@@ -193,21 +195,17 @@ def _read_settings(path: Path) -> RoundConfig:
 def _read_trials(path: Path, settings: RoundConfig) -> list[dict[str, Any]]:
     if not path.is_file():
         raise BadInput(f"{path} does not exist; `dexprior ledger new {path.parent}` writes one to fill in")
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as stream:
-            lines = list(csv.DictReader(stream))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise BadInput(f"{path} is no CSV: {error}") from None
-    if not lines:
+    table = read_csv(path)
+    if not table.rows:
         raise BadInput(f"{path} holds no trial: the success gap is not testable")
-    head = list(lines[0])
+    head = table.columns
     if missing := [name for name in _NEEDED if name not in head]:
         raise BadInput(f"{path} has no column {missing[0]!r}; it has {', '.join(str(h) for h in head)}")
     if unknown := [name for name in head if name not in COLUMNS]:
         raise BadInput(f"{path} has an unknown column {unknown[0]!r}; choices: {', '.join(COLUMNS)}")
     rows = []
-    for number, line in enumerate(lines, start=2):
-        row: dict[str, Any] = {name: (line.get(name) or "").strip() for name in COLUMNS}
+    for number, line in zip(table.lines, table.records()):
+        row: dict[str, Any] = {name: line.get(name, "") for name in COLUMNS}
         where = f"{path}, line {number}"
         if row["world"] not in (settings.sim, settings.real):
             raise BadInput(f"{where}: world {row['world']!r}; choices: {settings.sim}, {settings.real}")
@@ -239,7 +237,7 @@ def _number(text: str, where: str, name: str, most: float) -> float:
     if text == "":
         return np.nan
     try:
-        value = float(text)
+        value = to_number(text)
     except ValueError:
         raise BadInput(f"{where}: {name} = {text!r} is no number") from None
     if not 0.0 <= value <= most:

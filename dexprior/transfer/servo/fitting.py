@@ -16,9 +16,10 @@ from typing import Annotated, Any
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.artifacts import make_header, write_json
+from dexprior.artifacts import make_header, read_object, write_json
 from dexprior.config import Ge, Gt, Lt, config
 from dexprior.errors import ArtifactError, BadInput
+from dexprior.reading import as_described, integer, number, numbers
 from dexprior.stats.minimize import minimize_cma
 from dexprior.transfer.servo.logs import ServoLog
 from dexprior.transfer.servo.model import SERVO_FAMILY, ServoBatch, simulate
@@ -140,18 +141,18 @@ def read_fit(path: str | Path) -> ServoFit:
     Raises:
         ArtifactError: missing, damaged, or of another schema.
     """
-    import json
-
-    try:
-        data = json.loads(Path(path).read_text())
-        if data["header"]["schema"] != _SCHEMA or tuple(data["names"]) != SERVO_FAMILY.names:
-            raise ArtifactError(f"{path} holds {data['header']['schema']!r} of {data['names']}, not this version's fit")
+    data = read_object(path, "a fit of a servo", schema=_SCHEMA)
+    n = len(SERVO_FAMILY.names)
+    with as_described("a fit of a servo", path, ArtifactError):
+        if tuple(data["names"]) != SERVO_FAMILY.names:
+            raise ArtifactError(f"{path} is a fit of {data['names']}, not this version's")
         return ServoFit(
-            parameters=np.array(data["parameters"]), std=np.array(data["std"]), members=np.array(data["members"]),
-            floor=data["floor"], factor=data["factor"], level=data["level"], substeps=data["substeps"],
+            parameters=numbers(data["parameters"], f"{path}: parameters", n),
+            std=numbers(data["std"], f"{path}: std", n), members=numbers(data["members"], f"{path}: members", -1, n),
+            floor=number(data["floor"], f"{path}: floor"), factor=number(data["factor"], f"{path}: factor"),
+            level=number(data["level"], f"{path}: level", low=0.0, high=1.0),
+            substeps=integer(data["substeps"], f"{path}: substeps", low=1),
         )  # fmt: skip
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ArtifactError(f"{path} is no fit of a servo: {error}") from None
 
 
 def _errors(

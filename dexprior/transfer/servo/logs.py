@@ -8,9 +8,6 @@ read.
 
 from __future__ import annotations
 
-import gzip
-import json
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput
+from dexprior.reading import gunzipped, number, numbers, parse_json_object, read_bytes
 
 __all__ = ["ServoLog", "read_servo_entries", "read_servo_log", "read_servo_logs"]
 
@@ -26,6 +24,7 @@ _DT = 0.005  # [s] step to which irregular logs are brought
 _GAP = 0.05  # [s] longest pause between two entries: a longer one is a lost connection
 _SCALARS = ("mass", "length", "kp", "vin")
 _COLUMNS = ("timestamp", "position", "goal_position", "speed", "torque_enable", "input_volts", "temp")
+_LARGEST = 1e12  # of any number in a log
 _TURN = 2.5 * np.pi  # [rad] a position beyond is no angle of this bench: degrees, or encoder ticks
 
 
@@ -85,7 +84,7 @@ def read_servo_log(path: str | Path) -> ServoLog:
     data, scalars, columns = _read(path)
     t = columns["timestamp"] - columns["timestamp"][0]
     steps = np.diff(t)
-    dt = _number(data["dt"], path, "dt") if "dt" in data else _DT
+    dt = number(data["dt"], f"{path}: dt", low=1e-6, high=_GAP) if "dt" in data else _DT
     if "dt" not in data:
         even = np.arange(int(t[-1] / dt) + 1) * dt
         columns = {name: np.interp(even, t, value) for name, value in columns.items()}
@@ -132,16 +131,12 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, float], dict[str, Float
 
 
 def _load(path: Path) -> dict[str, Any]:
-    try:
-        raw = path.read_bytes()
-        data = json.loads(gzip.decompress(raw) if path.suffix == ".gz" else raw)
-    except FileNotFoundError:
-        raise BadInput(f"no log at {path}") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error, ValueError) as error:
-        raise BadInput(f"{path} cannot be read, it is truncated or damaged ({error})") from None
-    if not isinstance(data, dict):
-        raise BadInput(f"{path}: expected an object with entries, found {type(data).__name__}")
-    return data
+    raw, wrong = read_bytes(path), ""
+    if path.suffix == ".gz":
+        raw, wrong = gunzipped(raw, path)
+    if wrong:
+        raise BadInput(f"{path} cannot be read, it is truncated or damaged: {wrong}")
+    return parse_json_object(raw, path, nan=True)
 
 
 def _columns(entries: Any, path: Path) -> dict[str, Float[np.ndarray, " time"]]:
@@ -152,17 +147,20 @@ def _columns(entries: Any, path: Path) -> dict[str, Float[np.ndarray, " time"]]:
         lacking = next((k for k, row in enumerate(entries) if name not in row), None)
         if lacking is not None:
             raise BadInput(f"{path}: entry {lacking} has no {name}")
-        try:
-            column = np.array([row[name] for row in entries], dtype=np.float64)
-        except (TypeError, ValueError):
-            raise BadInput(f"{path}: {name} holds something that is no number") from None
+        flags = name == "torque_enable"  # a truth value
+        column = numbers(
+            [float(row[name]) if flags and isinstance(row[name], bool) else row[name] for row in entries],
+            f"{path}: {name}",
+            len(entries),
+            finite=False,
+        )
         if not np.isfinite(column).all():
             raise BadInput(f"{path}: {name} is not finite at entry {int(np.argmin(np.isfinite(column)))}")
+        if (largest := float(np.abs(column).max())) > _LARGEST:
+            raise BadInput(f"{path}: {name} reaches {largest:g} at entry {int(np.abs(column).argmax())}: damaged")
         columns[name] = column
     return columns
 
 
 def _number(value: Any, path: Path, key: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not np.isfinite(value):
-        raise BadInput(f"{path}: {key} = {value!r} is no finite number")
-    return float(value)
+    return number(value, f"{path}: {key}", low=-_LARGEST, high=_LARGEST)

@@ -24,6 +24,7 @@ from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily
+from dexprior.reading import mapping, number
 from dexprior.transfer.servo.logs import ServoLog
 
 __all__ = ["SERVO_FAMILY", "ServoBatch", "published_friction", "simulate"]
@@ -159,9 +160,10 @@ def published_friction(values: Mapping[str, float]) -> Float[np.ndarray, " param
         "torque_constant": "kt", "resistance": "R", "armature": "armature", "offset": "q_offset",
         "base": "friction_base", "viscous": "friction_viscous",
     }  # fmt: skip
+    mapping(values, "a friction model")
     missing = [theirs for theirs in names.values() if theirs not in values]
     if missing or values.get("model", "m1") != "m1":
         raise BadInput(f"not a friction model M1: it lacks {missing}, and says model = {values.get('model')!r}")
     ours = dict.fromkeys(SERVO_FAMILY.names, 0.0) | {"stribeck_speed": 1.0, "gain": 1.0}
-    ours |= {name: float(values[theirs]) for name, theirs in names.items()}
+    ours |= {name: number(values[theirs], theirs) for name, theirs in names.items()}
     return np.array([ours[name] for name in SERVO_FAMILY.names])

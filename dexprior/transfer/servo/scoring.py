@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.errors import BadInput
+from dexprior.reading import as_described, read_json_object
 from dexprior.transfer.servo.fitting import ServoFit
 from dexprior.transfer.servo.logs import ServoLog
 from dexprior.transfer.servo.model import ServoBatch, published_friction, simulate
@@ -61,11 +60,9 @@ def read_published(path: str | Path) -> Float[np.ndarray, " parameter"]:
     Raises:
         BadInput: the file cannot be read, or is of another model.
     """
-    try:
-        values = json.loads(Path(path).read_text())
-    except (OSError, ValueError) as error:
-        raise BadInput(f"{path} is no friction model: {error}") from None
-    return published_friction(values)
+    values = read_json_object(path)
+    with as_described("a friction model", path):
+        return published_friction(values)
 
 
 def _published_errors(path: Path, logs: Sequence[ServoLog]) -> list[float]:

@@ -424,9 +424,9 @@ def test_rows_and_pictures_that_do_not_belong_together(exported, tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is not LeRobot's, or it is truncated"),
+        ("{", "is not valid JSON, or it is truncated"),
         ('{"codebase_version": "v1.6", "fps": 30, "features": {}, "data_path": ""}', "v2.0 to v3 can be read"),
-        (None, "is .* a LeRobotDataset"),
+        (None, "Is .* a LeRobotDataset"),
     ],
 )
 def test_no_data_set(text, message, tmp_path):

@@ -158,7 +158,7 @@ def test_a_damaged_folder_of_tables_is_named(trace, tmp_path):
     with pytest.raises(BadInput, match="'other/1', this version reads"):
         import_trace(tmp_path / "a", "csv")
     (tmp_path / "a" / "trace.json").write_text("{")
-    with pytest.raises(BadInput, match="no description of a trace"):
+    with pytest.raises(BadInput, match="not valid JSON"):
         import_trace(tmp_path / "a", "csv")
 
 
