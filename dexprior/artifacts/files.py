@@ -156,7 +156,7 @@ def read_object(
         path: the file.
         what: it is, in messages.
         schema: what its `schema`, or that of its `header`, must be.
-        absent: what to say where the file does not exist.
+        absent: what makes the file, said where it does not exist or is of another schema.
 
     Raises:
         ArtifactError: missing, damaged, no object, or of another schema.
@@ -169,5 +169,6 @@ def read_object(
         header = data.get("header")
         found = header.get("schema") if isinstance(header, dict) else data.get("schema")
         if found != schema:
-            raise ArtifactError(f"{path} is not {what}: it holds {shown(found)}, this version reads {schema!r}")
+            again = f". {absent}" if absent else ""
+            raise ArtifactError(f"{path} is not {what}: it holds {shown(found)}, this version reads {schema!r}{again}")
     return data

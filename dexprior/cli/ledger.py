@@ -5,7 +5,8 @@ dexprior ledger new DIR           a round to fill in by hand: round.yaml and tri
 dexprior ledger add DIR           check it, compare its traces, write ledger.json and ledger.html
 dexprior ledger probe task=wipe   a motion to replay on the robot: probe.json, command.csv; out=DIR
 dexprior ledger compare A B       several rounds, in order: is the gap closing? out=DIR
-dexprior ledger plan              which real data to collect next: diagnosis=FILE out=DIR
+dexprior ledger plan ROUND        which real data to collect next, by a round's diagnosis and rates: out=DIR
+dexprior ledger plan              the same by a diagnosis and rates of your own: diagnosis=FILE plan.sim=.9 plan.real=.6
 dexprior ledger plan results=CSV  the filled sheet read back; recordings=DIR names what to train on
 dexprior ledger fit-servo         friction of a servo from logs: train=DIR test=DIR out=RESULT.json
 dexprior ledger fit-noise LOG     noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
@@ -17,7 +18,7 @@ dexprior ledger update ROUND      of the mini-lab: also train and play again, by
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,7 +27,7 @@ from dexprior.config import Ge, config
 from dexprior.errors import BadInput
 from dexprior.pipeline.stages import EvaluationConfig
 from dexprior.studies.mini_lab import By, LabConfig
-from dexprior.transfer import DivergenceConfig
+from dexprior.transfer import DivergenceConfig, read_ledger
 from dexprior.transfer.arm import ArmReportConfig
 from dexprior.transfer.collection import PlanConfig
 from dexprior.transfer.diagnosis import BankConfig
@@ -35,8 +36,8 @@ from dexprior.transfer.rounds import AnswerConfig
 from dexprior.transfer.servo import ServoFitConfig
 
 WORDS = (
-    "new DIR", "add DIR", "probe", "compare DIR DIR ...", "plan", "fit-servo", "fit-noise LOG", "report LOGDIR", "lab",
-    "update ROUND",
+    "new DIR", "add DIR", "probe", "compare DIR DIR ...", "plan ROUND", "fit-servo", "fit-noise LOG", "report LOGDIR",
+    "lab", "update ROUND",
 )  # fmt: skip
 
 
@@ -59,7 +60,8 @@ class Config:
     published: str | None = None
     """For fit-servo: JSON of a published friction model M1, for comparison."""
     diagnosis: str | None = None
-    """For plan: JSON with the probability of every gap and of `unknown`, alone or under `probabilities`."""
+    """For plan without a round: JSON with the probability of every gap and of `unknown`, alone or under
+    `probabilities`."""
     protocols: str | None = None
     """For plan: YAML that overrides fields of protocols."""
     results: str | None = None
@@ -108,8 +110,8 @@ def run(config: Config, words: list[str]) -> int:
         return _fit_noise(config, words[1:])
     if words[:1] == ["report"]:
         return _report(config, words[1:])
-    if words == ["plan"]:
-        return _plan(config) if config.results is None else _read_back(config, config.results)
+    if words[:1] == ["plan"]:
+        return _plan(config, words[1:]) if config.results is None else _read_back(config, config.results)
     if words == ["lab"]:
         return _lab(config)
     if words[:1] == ["update"]:
@@ -272,23 +274,29 @@ def _report(config: Config, words: list[str]) -> int:
     return 0
 
 
-def _plan(config: Config) -> int:
+def _plan(config: Config, words: list[str]) -> int:
     from dexprior.transfer.collection import plan_collection, read_probabilities, read_protocols, write_plan
 
-    if config.diagnosis is None:
-        raise BadInput("ledger plan: give diagnosis=FILE.json, or results=trials.csv of a plan that was made")
+    if len(words) > 1 or (config.diagnosis is None) == (not words):
+        raise BadInput(
+            "ledger plan: give one folder of a round, dexprior ledger plan ROUND, or diagnosis=FILE.json with plan.sim "
+            "and plan.real, or results=trials.csv of a plan that was made"
+        )
+    diagnosis = Path(words[0]) / "diagnosis.json" if words else Path(str(config.diagnosis))
+    settings = _rates_of(words[0], config.plan) if words else config.plan
     plan = plan_collection(
-        read_probabilities(config.diagnosis),
+        read_probabilities(diagnosis),
         None,
-        config.plan.budget,
+        settings.budget,
         read_protocols(config.protocols),
         config.seed,
-        config.plan,
+        settings,
     )
     page = write_plan(plan, config.out)
     show(
         {
             "page": page,
+            "rates": {"sim": settings.sim, "real": settings.real, "instances": settings.instances},
             "pairs": plan.pairs,
             "hours": plan.hours,
             "expected_width": plan.steps[-1].expected_width if plan.steps else plan.width_before,
@@ -296,6 +304,20 @@ def _plan(config: Config) -> int:
         }
     )
     return 0
+
+
+def _rates_of(folder: str, plan: PlanConfig) -> PlanConfig:
+    """The plan's settings with the success rates that a round measured, in the simulator and on the robot."""
+    given = [
+        f"plan.{name}" for name in ("sim", "real", "instances") if getattr(plan, name) != getattr(PlanConfig(), name)
+    ]
+    if given:
+        raise BadInput(
+            f"ledger plan {folder}: {', '.join(given)} is given, and measured by the round; give one of both"
+        )
+    success = list(read_ledger(Path(folder) / "ledger.json")["success"].values())
+    sim, real = (rate["k"] / rate["n"] for rate in success)
+    return replace(plan, sim=sim, real=real, instances=min(rate["n"] for rate in success))
 
 
 def _read_back(config: Config, results: str) -> int:

@@ -14,11 +14,12 @@ from dexprior.artifacts import make_header, read_object, write_json
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
 from dexprior.stats import Rate, bootstrap_mean, compare_pairs, compare_rates
+from dexprior.transfer.assumptions import Assumptions
 from dexprior.transfer.divergence import Divergence
 
 __all__ = ["Ledger", "WorldResult", "read_ledger"]
 
-SCHEMA = "dexprior.ledger/2"
+SCHEMA = "dexprior.ledger/3"
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,8 @@ class Ledger:
     """What was done since the last round."""
     diagnosis: Mapping[str, float] | None = None
     """Probability of each gap and of `unknown`."""
+    assumptions: Assumptions | None = None
+    """What a person states of the simulator; None where its family says it all, as between two simulated worlds."""
     cases: tuple[str, ...] = ()
     """Instances to replay: those that the simulator solves and the real world does not."""
 
@@ -96,6 +99,7 @@ class Ledger:
             "policy": self.policy,
             "panel": self.sim.panel_hash,
             "assumed": self.assumed.to_json(),
+            "assumptions": None if self.assumptions is None else self.assumptions.to_json(),
             "success": {name: rate.as_dict() for name, rate in rates.items()},
             "outcomes": {w.name: w.success.astype(int).tolist() for w in (self.sim, self.real)},
             "paired": self.paired,

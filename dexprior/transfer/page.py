@@ -149,6 +149,11 @@ def ledger_section(page: Page, ledger: dict[str, Any]) -> None:
             for p in ledger["assumed"]["parameters"]
         ],
     )
+    if ledger["assumptions"]:
+        page.table(
+            ["the simulator's", "value", "range", "provenance"],
+            [[name.replace("_", " "), *_stated(one)] for name, one in ledger["assumptions"].items()],
+        )
     for note in ledger["notes"]:
         page.text(note)
 
@@ -159,6 +164,13 @@ def gap_cells(value: dict[str, Any]) -> tuple[str, str]:
         return "not testable", "never held in both worlds"
     low, high = value["interval"]
     return f"{value['value']:+.4f}", f"[{low:+.4f}, {high:+.4f}]"
+
+
+def _stated(one: dict[str, Any] | None) -> tuple[str, str, str]:
+    if one is None:
+        return "not stated", "", ""
+    low, high = one["range"]
+    return f"{one['value']:g} {one['unit']}", f"{low:g} .. {high:g}", one["provenance"]
 
 
 def _seconds(value: dict[str, Any]) -> str:

@@ -306,9 +306,11 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
     ("dexprior data import videos=VIDEOS out=runs/clips wild.licence=CC-BY-4.0", "", _videos),
     ("dexprior train-prior videos=runs/clips", PRIOR, _demonstrations),
     ("dexprior ledger report LOGDIR out=runs/arm", "", _arm_log),
+    ("dexprior ledger new runs/round-1", "", None),
+    ("dexprior ledger add runs/round-1", "", _round),
+    ("dexprior ledger plan runs/round-1 out=runs/plan plan.budget=150 plan.regulates_force=true", "", None),
     (
-        "dexprior ledger plan diagnosis=diagnosis.json out=runs/plan plan.sim=0.9 plan.real=0.6 plan.instances=64 "
-        "plan.budget=150 plan.regulates_force=true", "", _diagnosis,
+        "dexprior ledger plan diagnosis=diagnosis.json out=runs/own_rates plan.sim=0.9 plan.real=0.6", "", _diagnosis,
     ),
     (
         "dexprior ledger plan results=runs/plan/trials.csv out=runs/plan recordings=recordings "
@@ -329,8 +331,6 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
     ("dexprior data export traces=run.mcap format=csv out=run", "", None),
     ("dexprior data export traces=runs/demos format=lerobot fps=50 out=set", "", _folder_of_traces),
     ("dexprior ledger report runs/logs out=runs/report", "", None),
-    ("dexprior ledger new runs/round-1", "", None),
-    ("dexprior ledger add runs/round-1", "", _round),
     ("dexprior ledger compare runs/round-1 runs/round-2 out=runs/rounds", "", _second_round),
     ("dexprior ledger probe task=wipe out=runs/round-1", "", None),
     ("dexprior ledger update runs/round-1 out=runs/round-2", ANSWER, _probed_round),
@@ -445,7 +445,8 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
     ("dexprior ledger add", "ledger add runs/r1", lambda ws: _fill_round(ws / "runs" / "r1", name="r1")),
     ("dexprior ledger probe", "ledger probe task=wipe out=runs/probe", None),
     ("dexprior ledger compare", "ledger compare runs/r1 runs/round-1 out=runs/both", None),
-    ("dexprior ledger plan which", "ledger plan diagnosis=diagnosis.json out=runs/plan2", None),
+    ("dexprior ledger plan ROUND", "ledger plan runs/r1 out=runs/plan2", None),
+    ("dexprior ledger plan the same", "ledger plan diagnosis=diagnosis.json plan.sim=.9 out=runs/plan3", None),
     ("dexprior ledger plan results", "ledger plan results=runs/plan/trials.csv out=runs/plan", None),
     (
         "dexprior ledger fit-servo", "ledger fit-servo train=servo/train test=servo/test out=runs/servo.json "

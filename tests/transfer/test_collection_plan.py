@@ -29,6 +29,7 @@ from dexprior.transfer.collection import (
     preregister,
     preregistration_hash,
     read_protocols,
+    worth_asking,
     write_plan,
 )
 
@@ -102,6 +103,16 @@ def test_setup_counts_against_a_protocol():
 
 def test_a_measured_gap_saves_hours():
     assert planned(1e4, instances=64).hours < planned(1e4).hours
+
+
+def test_nothing_is_spent_on_a_gap_that_the_diagnosis_rules_out():
+    """A wide interval would be worth hours, were the cause possible."""
+    ruled_out = {"contact": 0.7, "visual": 0.3}
+    plan = planned(1e4, diagnosis=ruled_out, width=1e-3)
+    assert {PROTOCOLS[name].gap for name in plan.pairs} == {"contact", "visual"}
+    forced = planned(1e4, diagnosis={"visual": 1.0}, width=1e-3, regulates_force=True)
+    assert {PROTOCOLS[step.protocol].gap for step in forced.steps if step.reason == "information"} == {"visual"}
+    assert list(worth_asking(ruled_out, PROTOCOLS)) == [name for name, p in PROTOCOLS.items() if p.gap in ruled_out]
 
 
 def test_the_next_protocol_follows_the_belief():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dexprior.artifacts import write_json
+from dexprior.cli.main import main
 from dexprior.data.traces import write_trace
 from dexprior.errors import ArtifactError, BadInput, ConfigError
 from dexprior.transfer.diagnosis import CAUSES, BankConfig, identified, inject_cause
@@ -19,9 +20,9 @@ from dexprior.worlds.tasks import make_task
 SETTINGS = "round: '{}'\npolicy: grasp\npanel: kitchen\n"
 
 
-def _write(folder, rows, *, settings=SETTINGS, name="1", columns=tuple(COLUMNS)):
+def _write(folder, rows, *, settings=SETTINGS, name="1", columns=tuple(COLUMNS), more=""):
     folder.mkdir(exist_ok=True)
-    (folder / "round.yaml").write_text(settings.format(name))
+    (folder / "round.yaml").write_text(settings.format(name) + more)
     lines = [",".join(columns)] + [",".join(str(row.get(c, "")) for c in columns) for row in rows]
     (folder / "trials.csv").write_text("\n".join(lines) + "\n")
     return folder
@@ -49,6 +50,50 @@ def test_golden_gaps(tmp_path):
     assert "81/100 = 81%" in page
     assert "+0.1900" in page
     assert json.loads((tmp_path / "a" / "ledger.json").read_text())["outcomes"]["robot"] == [1] * 62 + [0] * 38
+
+
+STATED = "assumptions:\n  friction: {value: 0.8, range: [0.6, 1.0], provenance: fitted}\n  delay: null\n"
+
+
+def test_what_the_simulator_assumed_is_stated_or_said_not_to_be(tmp_path):
+    data = add_round(_write(tmp_path / "a", _rows(8, 6, n=10), settings=SETTINGS, more=STATED))
+    assert data["assumptions"] == {
+        "friction": {"value": 0.8, "range": [0.6, 1.0], "provenance": "fitted", "unit": "1"},
+        "delay": None, "compliance": None, "tactile_noise": None,
+    }  # fmt: skip
+    page = (tmp_path / "a" / "ledger.html").read_text()
+    assert "<td>friction</td><td>0.8 1</td><td>0.6 .. 1</td><td>fitted</td>" in page
+    assert page.count("not stated") == 3
+
+
+@pytest.mark.parametrize(
+    ("stated", "message"),
+    [
+        ("friction: {value: 2.0, range: [0.6, 1.0], provenance: fitted}", r"0 <= low <= value <= high"),
+        ("friction: {value: 0.8, range: [0.6, 1.0], provenance: guessed}", "guessed"),
+        ("friction: {value: 0.8, provenance: fitted}", "range: required"),
+        ("grip: {value: 0.8, range: [0.6, 1.0], provenance: fitted}", "friction, delay, compliance, tactile_noise"),
+    ],
+)
+def test_an_assumption_needs_value_range_and_provenance(tmp_path, stated, message):
+    folder = _write(tmp_path / "a", _rows(8, 6, n=10), more=f"assumptions: {{{stated}}}\n")
+    with pytest.raises((BadInput, ConfigError), match=message):
+        read_round(folder)
+
+
+def test_a_plan_takes_diagnosis_and_rates_of_its_round(tmp_path, capsys):
+    folder = _write(tmp_path / "a", _rows(9, 6, n=10))
+    add_round(folder)
+    assert main(["ledger", "plan", str(folder), f"out={tmp_path / 'plan'}", "plan.budget=60"]) == 0
+    assert json.loads(capsys.readouterr().out)["rates"] == {"sim": 0.9, "real": 0.6, "instances": 10}
+    planned = json.loads((tmp_path / "plan" / "plan.json").read_text())["inputs"]
+    assert planned["settings"]["instances"] == 10
+    assert planned["probabilities"] == json.loads((folder / "diagnosis.json").read_text())
+    assert main(["ledger", "plan", str(folder), f"out={tmp_path / 'plan'}", "plan.real=0.5"]) == 1
+    assert "plan.real is given, and measured by the round" in capsys.readouterr().err
+    for words in ([], [str(folder), str(folder)], [str(folder), "diagnosis=d.json"]):
+        assert main(["ledger", "plan", *words]) == 1
+        assert "give one folder of a round" in capsys.readouterr().err
 
 
 def test_a_template_is_written_once_and_names_what_is_missing(tmp_path):

@@ -16,6 +16,7 @@ from dexprior.transfer.collection.planning import (
     best_next,
     normal_width,
     plan_collection,
+    worth_asking,
 )
 from dexprior.transfer.collection.preregistration import Panel, Verdict, judge, preregister, preregistration_hash
 from dexprior.transfer.collection.protocols import PROTOCOLS, Protocol, Recorded, read_protocols
@@ -59,6 +60,7 @@ __all__ = [
     "Trial",
     "Verdict",
     "best_next",
+    "worth_asking",
     "check_probabilities",
     "information_figure",
     "judge",

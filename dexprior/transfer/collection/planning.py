@@ -29,7 +29,16 @@ from dexprior.transfer.collection.preregistration import Panel, preregister
 from dexprior.transfer.collection.protocols import PROTOCOLS, Protocol
 from dexprior.transfer.collection.sheet import Trial, make_trials
 
-__all__ = ["SCHEMA", "CollectionPlan", "PlanConfig", "Step", "best_next", "normal_width", "plan_collection"]
+__all__ = [
+    "SCHEMA",
+    "CollectionPlan",
+    "PlanConfig",
+    "Step",
+    "best_next",
+    "normal_width",
+    "plan_collection",
+    "worth_asking",
+]
 
 SCHEMA = "dexprior.collection_plan/1"
 _BLOCKS = (1, 2, 4, 8)  # sizes that compete, in batches
@@ -201,7 +210,7 @@ def plan_collection(
     belief = Belief.from_diagnosis(
         probabilities, contributions, quiet=settings.quiet, trust=settings.trust, measured=settings.measured()
     )
-    steps, widths = _allocate(belief, protocols, budget, settings)
+    steps, widths = _allocate(belief, protocols, budget, settings, worth_asking(probabilities, protocols))
     pairs: dict[str, int] = {}
     for step in steps:
         pairs[step.protocol] = pairs.get(step.protocol, 0) + step.pairs
@@ -212,6 +221,11 @@ def plan_collection(
         protocols=protocols, steps=steps, table=_table(belief, protocols, settings, pairs), trials=trials,
         preregistration=registered, preregistration_hash=digest, width_before=widths,
     )  # fmt: skip
+
+
+def worth_asking(probabilities: Mapping[str, float], protocols: Mapping[str, Protocol]) -> dict[str, Protocol]:
+    """Protocols whose gap the diagnosis gives any probability: nothing is spent on what it rules out."""
+    return {name: p for name, p in protocols.items() if probabilities.get(p.gap, 0.0) > 0.0}
 
 
 def best_next(
@@ -227,9 +241,13 @@ def best_next(
 
 
 def _allocate(
-    belief: Belief, protocols: Mapping[str, Protocol], budget: float, settings: PlanConfig
+    belief: Belief,
+    protocols: Mapping[str, Protocol],
+    budget: float,
+    settings: PlanConfig,
+    informative: Mapping[str, Protocol],
 ) -> tuple[tuple[Step, ...], float]:
-    """Blocks in order, and the width before them."""
+    """Blocks in order, and the width before them; what is not `informative` is planned only where it is required."""
     required = [name for name, p in protocols.items() if p.required_with_force and settings.regulates_force]
     if settings.regulates_force and not required:
         raise BadInput(
@@ -269,7 +287,7 @@ def _allocate(
         add(name, protocols[name].minimum_pairs, "required")
     while width_of(done) > settings.width:
         now, best = width_of(done), (0.0, "", 0)
-        for name, p in protocols.items():
+        for name, p in informative.items():
             for block in _BLOCKS:
                 pairs = block * settings.batch
                 pairs = max(pairs, p.minimum_pairs) if not done[name] else pairs

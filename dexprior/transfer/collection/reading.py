@@ -18,7 +18,7 @@ from dexprior.errors import ArtifactError, BadInput
 from dexprior.reading import as_described, mapping, text
 from dexprior.stats import compare_pairs
 from dexprior.transfer.collection.belief import Belief, Contribution, PairCounts
-from dexprior.transfer.collection.planning import SCHEMA, PlanConfig, best_next
+from dexprior.transfer.collection.planning import SCHEMA, PlanConfig, best_next, worth_asking
 from dexprior.transfer.collection.preregistration import Verdict, judge, preregistration_hash
 from dexprior.transfer.collection.protocols import Protocol, Recorded
 from dexprior.transfer.collection.sheet import ABORTS, ARMS, COMPARISON, VERIFY, VERIFY_ARMS, read_sheet
@@ -151,7 +151,8 @@ def read_back(plan: Mapping[str, Any], sheet: str | Path, *, partial: bool = Fal
             measured[gap] = measured.get(gap, PairCounts(0, 0, 0)) + c
     after = before.updated(measured)
     opened = {name for name, c in counts.items() if c.n}
-    rates = best_next(after, protocols, opened, _settings(plan))[1]
+    informative = worth_asking(plan["inputs"]["probabilities"], protocols)
+    rates = best_next(after, informative or protocols, opened, _settings(plan))[1]
     episodes = tuple(
         {"trial": row["trial"], "protocol": row["protocol"], "file": row["episode"]}
         for row in rows

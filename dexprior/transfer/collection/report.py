@@ -131,7 +131,12 @@ def _order(page: Page, plan: CollectionPlan) -> None:
     panel = plan.settings.panel
     rows.append([VERIFY, "all", "0 h", "0 h", panel.pairs, f"{at:.0f} to {at + panel.hours:.0f} h", "preregistered"])
     page.table(["protocol", "gap", "set up", "collect", "pairs", "hours", "why"], rows)
-    left_out = [name for name in plan.protocols if name not in plan.pairs]
+    ruled_out = [
+        name for name, p in plan.protocols.items() if not plan.probabilities.get(p.gap) and name not in plan.pairs
+    ]
+    if ruled_out:
+        page.text(f"Left out, as the diagnosis gives their gaps no probability: {', '.join(ruled_out)}.")
+    left_out = [name for name in plan.protocols if name not in plan.pairs and name not in ruled_out]
     if left_out:
         page.text(f"Left out, as they promise too little an hour or do not fit the budget: {', '.join(left_out)}.")
     reached = plan.steps[-1].expected_width if plan.steps else _normal_width(plan)

@@ -145,7 +145,7 @@ def answer_round(
         {
             "round": _next(given.round), "policy": given.policy, "task": given.task, "panel": given.panel,
             "sim": given.sim, "real": given.real, "family": _FAMILY, "probe": _PROBE, "replays": "replays",
-            "actions": update.actions,
+            "actions": update.actions, "assumptions": given.assumptions,
         },
     )  # fmt: skip
     return result

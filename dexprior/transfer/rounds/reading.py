@@ -12,10 +12,11 @@ import numpy as np
 import yaml
 
 from dexprior.artifacts import write_atomic
-from dexprior.config import config, validate
+from dexprior.config import config, to_plain, validate
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
 from dexprior.reading import inside, read_csv, read_yaml, to_number
+from dexprior.transfer.assumptions import MEANINGS, Assumptions
 from dexprior.transfer.diagnosis import Trial
 from dexprior.transfer.diagnosis.evidence import PHASES, Phase
 from dexprior.transfer.ledger import Ledger, WorldResult
@@ -57,6 +58,8 @@ class RoundConfig:
     """Name of the real one."""
     family: str | None = None
     """JSON file of the parameter family that the simulator assumed, relative to this folder."""
+    assumptions: Assumptions = Assumptions()
+    """What the simulator assumed of friction, delay, compliance and tactile noise."""
     reference: str | None = None
     """Folder of simulated traces over the family, one folder an instance; for first divergences."""
     probe: str | None = None
@@ -145,7 +148,7 @@ def read_round(folder: str | Path) -> Round:
         round=settings.round, policy=settings.policy, assumed=assumed, sim=worlds[settings.sim],
         real=worlds[settings.real], divergences=(), notes=tuple(notes), paired=paired, actions=settings.actions,
         signatures=_signatures(trials), timing_gap=_late(sides, settings) if paired else None,
-        cases=_cases(sides, settings) if paired else (),
+        cases=_cases(sides, settings) if paired else (), assumptions=settings.assumptions,
     )  # fmt: skip
     return Round(settings, ledger, trials, traces, family)
 
@@ -154,13 +157,19 @@ def _template(given: Mapping[str, Any]) -> str:
     lines = ["# A transfer round: what the simulator promised, what the robot did, and what was done about it.", ""]
     example: dict[str, Any] = {"round": "1", "policy": "", "panel": ""} | dict(given)
     for name, field in RoundConfig.__dataclass_fields__.items():
-        value = example.get(name, None if name in example else field.default)
-        plain = list(value) if isinstance(value, tuple) else value
-        lines.append(f"{name}: {yaml.safe_dump(plain, default_flow_style=True, width=_LINE).splitlines()[0]}")
-        lines[-1] = f"{lines[-1]:32s}# {_DOCS[name]}"
+        plain = to_plain(example.get(name, None if name in example else field.default))
+        if isinstance(plain, dict):
+            lines.append(f"{name + ':':32s}# {_DOCS[name]}")
+            lines += [f"{f'  {part}: {_flow(value)}':32s}# {MEANINGS[part]}" for part, value in plain.items()]
+        else:
+            lines.append(f"{f'{name}: {_flow(plain)}':32s}# {_DOCS[name]}")
     lines += ["", "# trials.csv has one line a trial. Columns:"]
     lines += [f"#   {name:10s} {what}" for name, what in COLUMNS.items()]
     return "\n".join(lines) + "\n"
+
+
+def _flow(value: Any) -> str:
+    return yaml.safe_dump(value, default_flow_style=True, width=_LINE).splitlines()[0]
 
 
 _LINE = 1_000_000  # characters, before YAML breaks a list
@@ -168,6 +177,8 @@ _DOCS = {
     "round": "name of the round", "policy": "what acted", "task": "what it did",
     "panel": "hash or name of the set of task instances", "sim": "name of the simulated world in trials.csv",
     "real": "name of the real one", "family": "JSON of the parameter family that the simulator assumed",
+    "assumptions": "the simulator's; null is not stated, else {value: 0.8, range: [0.6, 1.0], provenance: measured}, "
+    "or fitted, or assumed",
     "reference": "folder of simulated traces over the family, one folder an instance",
     "probe": "probe that the robot replayed, from `dexprior ledger probe`",
     "replays": "folder of MCAP traces of these replays",
