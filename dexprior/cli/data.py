@@ -167,7 +167,7 @@ def _import(config: Config) -> int:
     for rejected in result.rejected:
         print(f"rejected {rejected.episode}: {rejected.reason}")
     print(f"{config.out}: {result.episodes} episodes, {result.records} records, {result.skipped} were there already")
-    return 0
+    return 1 if result.rejected and not (result.episodes or result.records or result.skipped) else 0
 
 
 def _import_impacts(config: Config) -> int:

@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float
 from dexprior.config import Ge, Gt, config
 from dexprior.data.importers.checks import check_hand, check_scale
 from dexprior.data.readers import Frames
-from dexprior.errors import BadInput, DexpriorError
+from dexprior.errors import BadInput, DexpriorError, MissingExtra
 from dexprior.reading import as_described
 from dexprior.types import Camera, Channel, Episode, HandTrajectory, ObjectTrajectory, Side, WrenchTrack
 from dexprior.types.check import Checker
@@ -249,6 +249,7 @@ def import_episodes(
 
     Raises:
         BadInput: the folder is not of this format, or holds no episode.
+        MissingExtra: a package that this format needs is absent.
     """
     if not folder.exists():
         raise BadInput(f"{folder}: no such folder")
@@ -262,6 +263,8 @@ def import_episodes(
             with as_described(f"an episode of the format {kind!r}", name):
                 found = _checked(importer.read(folder, name, context))
             yield found
+        except MissingExtra:
+            raise  # the environment's fault: no other episode would fare better
         except DexpriorError as error:
             yield Rejected(kind=kind, episode=name, reason=str(error))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from fractions import Fraction
@@ -13,9 +14,11 @@ import pytest
 import yaml
 from foreign_layouts import HEIGHT, WIDTH, picture, write_box
 
+from dexprior.cli.main import main
 from dexprior.data.clips import write_clip
 from dexprior.data.importers import Imported, ImportSettings, Rejected, import_episodes, to_episode
-from dexprior.errors import BadInput
+from dexprior.data.importers.table import IMPORTERS
+from dexprior.errors import BadInput, MissingExtra
 from dexprior.geometry.rotations import quat_from_axis_angle
 from dexprior.hands import skeleton
 
@@ -140,6 +143,35 @@ def test_robomimic(tmp_path):
     assert first.views[0].read((24, 32), 0, 8).shape == (8, 24, 32, 3)
     assert [f.ids["splits"] for f in found] == [["train"], [], ["train"]]
     assert {"hand", "object"} <= set(first.absent)
+
+
+def test_a_missing_package_is_no_fault_of_an_episode(tmp_path, monkeypatch, capsys):
+    """It ends the import; an import of which nothing could be used ends with another status than one that worked."""
+    make_robomimic(tmp_path / "lift.hdf5", rate=None)
+    arguments = [
+        "data",
+        "import",
+        "kind=robomimic",
+        f"source={tmp_path}",
+        f"out={tmp_path / 'out'}",
+        "imports.licence=X",
+    ]
+
+    def absent(*_):
+        raise MissingExtra("Open3D cannot be loaded")
+
+    monkeypatch.setitem(IMPORTERS, "robomimic", dataclasses.replace(IMPORTERS["robomimic"], read=absent))
+    assert main(arguments) == 1
+    shown = capsys.readouterr()
+    assert "Open3D cannot be loaded" in shown.err
+    assert "rejected" not in shown.out
+
+    def broken(*_):
+        raise BadInput("no frames")
+
+    monkeypatch.setitem(IMPORTERS, "robomimic", dataclasses.replace(IMPORTERS["robomimic"], read=broken))
+    assert main(arguments) == 1
+    assert capsys.readouterr().out.count("rejected lift.hdf5/demo_") == 3
 
 
 def test_robomimic_broken(tmp_path):
