@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
 import pytest
 
+from dexprior import extras
 from dexprior.cli.main import VERBS, main
+from dexprior.errors import MissingExtra
 
 
 def test_bare_call_lists_the_verbs_in_flow_order(capsys):
@@ -67,6 +70,21 @@ def test_sample_without_a_checkpoint_says_how_to_train_one(capsys, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     assert main(["sample"]) == 1
     assert "make one with `dexprior demo` or `dexprior train-prior`" in capsys.readouterr().err
+
+
+def test_doctor_says_which_verbs_need_what_is_missing_and_the_demo_does_not(monkeypatch, capsys):
+    def absent():
+        raise MissingExtra("Open3D cannot be loaded: libusb-1.0.so.0. On Debian: apt-get install libusb-1.0-0")
+
+    monkeypatch.setattr(extras, "open3d", absent)
+    monkeypatch.setattr(extras, "available", lambda module: False)
+    monkeypatch.setattr("dexprior.worlds.render.check_graphics", lambda: None)
+    assert main(["doctor"]) == 0
+    shown = capsys.readouterr().out
+    assert "ready: dexprior demo" in shown
+    needed = shown.partition("what only some verbs need")[2]
+    assert re.search(r"open3d +no .*verbs: data generate task=, data import.*apt-get install libusb", needed)
+    assert re.search(r"gymnasium_robotics +no .*verbs: retarget robot=shadow.*dexprior\[robots\]", needed)
 
 
 def test_doctor_names_what_is_missing_without_graphics():
