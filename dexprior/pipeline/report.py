@@ -22,7 +22,7 @@ from dexprior.retarget.drawing import beside, draw_landmarks
 from dexprior.transfer.ledger import read_ledger
 from dexprior.transfer.page import Page, ledger_section, rate_text
 from dexprior.types import Camera, HandTrajectory, JointTrajectory, VideoSample
-from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
+from dexprior.worlds.insertion import ABOUT_OTHER, OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
 from dexprior.worlds.render import FrameRenderer
 from dexprior.worlds.stepping import InsertionWorlds
 
@@ -87,7 +87,7 @@ def _summary(page: Page, results: dict[str, dict[str, Any]]) -> None:
     for name, worlds in results["09-evaluation"]["policies"].items():
         for world, label in (("sim", "training world"), ("other", "other contact")):
             rows.append([f"policy {name}, {label}", rate_text(worlds[world]["success"])])
-    page.section("In one table").table(["what", "measured"], rows)
+    page.section("In one table").table(["what", "measured"], rows).text(ABOUT_OTHER)
 
 
 def _demonstrations(page: Page, folder: Path, media: Path, result: dict[str, Any]) -> None:
@@ -183,7 +183,7 @@ def _policies(
                     f"{slip['mean']:.3f} [{slip['low']:.3f}, {slip['high']:.3f}]",
                 ]
             )
-    page.table(["policy", "world", "success (95 %)", "slip rate (95 %)"], rows)
+    page.table(["policy", "world", "success (95 %)", "slip rate (95 %)"], rows).text(ABOUT_OTHER)
     for world, pair in results["09-evaluation"]["compared"].items():
         page.text(f"{world}: {pair['text']}; over both worlds Holm p = {pair['p_holm']:.2g}.")
     actor = load_actor(root / "07-policy" / "actor.safetensors")

@@ -58,7 +58,7 @@ from dexprior.retarget.network import (
 from dexprior.stats import Family, Rate, bootstrap_mean, compare_pairs
 from dexprior.types import HandTrajectory, JointTrajectory, ObjectTrajectory, PriorCondition, VideoSample
 from dexprior.worlds.arm import MAX_OPENING
-from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
+from dexprior.worlds.insertion import ABOUT_OTHER, OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
 from dexprior.worlds.stepping import CONTROL_DT
 
 __all__ = [
@@ -330,7 +330,7 @@ def stage_evaluation(config: EvaluationConfig, policies: dict[str, Path], folder
                 world: compare_pairs(wins[a, world], wins[b, world], names=(a, b), panel=outcome[a][world]["panel"])
                 for world in ("sim", "other")
             }
-        return {"policies": outcome, "compared": Family(compared).as_dict(), "names": names}
+        return {"policies": outcome, "compared": Family(compared).as_dict(), "names": names, "other": ABOUT_OTHER}
 
     parents = _parents(*(path / "actor.safetensors" for path in policies.values()))
     return run_stage(folder, "evaluation", config, seed, work, parents=parents)

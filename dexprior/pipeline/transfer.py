@@ -29,7 +29,7 @@ from dexprior.transfer.divergence import (
     signals_of,
 )
 from dexprior.transfer.page import Page, ledger_section
-from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY
+from dexprior.worlds.insertion import ABOUT_OTHER, OTHER_FAMILY, TRAINING_FAMILY
 
 __all__ = ["stage_backends", "stage_ledger"]
 
@@ -56,10 +56,7 @@ def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: 
             divergences=tuple(tuple(found) for *_, found in compared),
             distance=_mean_distance(compared),
             cases=tuple(str(i) for i in np.flatnonzero(sim.success & ~real.success)),
-            notes=(
-                "The other world is simulated as well, with contact parameters outside the assumed family and an "
-                "elliptic friction cone; no hardware was used.",
-            ),
+            notes=(f"{ABOUT_OTHER} No hardware was used.",),
         )
         ledger.save(folder / "ledger.json")
         if ledger.cases:

@@ -20,6 +20,7 @@ from dexprior.types import Camera
 from dexprior.worlds.studio import Cone, add_camera, square_camera, studio
 
 __all__ = [
+    "ABOUT_OTHER",
     "HUMAN_WORLD",
     "OTHER_FAMILY",
     "TRAINING_FAMILY",
@@ -96,6 +97,12 @@ OTHER_FAMILY = fixed_outside(
     Parameter(name="impratio", unit="1", low=5.0, high=5.0, target="option/-/impratio"),
 )
 """`HUMAN_WORLD` as a family of fixed values."""
+
+ABOUT_OTHER = (
+    "The world with the other contact is simulated in the same engine: one vector of contact parameters outside of the "
+    "training family, and an elliptic friction cone; the demonstrations were recorded in it."
+)
+"""What must stand beside every number of it: it is no other law of contact, and no robot."""
 
 
 def build_scene(config: InsertionConfig, *, actor: Literal["arm", "hand"], cone: Cone):
