@@ -1,6 +1,7 @@
 """The safety gate measured: policies that die while the robot moves, whole episodes, the cost of a tick, and a fuzz.
 
-    python benchmarks/gate.py --kills 100            SIGKILL, SIGSTOP and a cut link, a hundred a speed and in contact
+    python benchmarks/gate.py --kills 100            SIGKILL, SIGSTOP and a cut link, a hundred a speed
+    python benchmarks/gate.py --contact 100          the same at the table, on the way to it and pressing on it
     python benchmarks/gate.py --episodes 50 [ACTOR]  the scripted expert, and a policy, behind the gate and without it
     python benchmarks/gate.py --ticks 20000          CPU time of one judged command and one judged state
     python benchmarks/gate.py --fuzz 1000000         against the reference of tests/envs/gate_reference.py
@@ -44,13 +45,14 @@ from dexprior.errors import BadInput, ConnectionLost, SafetyStop
 from dexprior.types import Command
 from dexprior.worlds.insertion import TRAINING_FAMILY
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # tests hold the reference and the scripted expert
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "envs"))  # the reference and the scripted expert
 
 DOWN = ((0.0, 0.0, -1.0), (0.6, 0.0, -0.8), (-0.6, 0.0, -0.8), (0.0, 0.6, -0.8), (0.0, -0.6, -0.8))
 KINDS = ("SIGKILL", "SIGSTOP", "cut")
 SCENE = Instance((0.42, -0.14, 0.0), (0.46, 0.1, 0.0), 0.0, {}, 0)
 PERIOD = 0.04
 PRESS = 8.0  # [N] below which a policy in contact goes on at the contact speed
+RECENT = 0.2  # [s] whose largest force is the one before a kill: pads bounce on a rigid table
 TOUCH = 3.0  # [N] on the table; the arm's own inertia stays below it at the contact speed
 TOUCHING = 0.0115  # [m] height of the tool with the pads on the table
 AFTER = 1.0  # [s] that is watched after a kill
@@ -178,25 +180,30 @@ def kill_trial(
     text = json.dumps([*link.address, list(velocity), contact])
     policy = subprocess.Popen([sys.executable, __file__, "--drive", text], stdout=subprocess.PIPE, text=True)
     assert policy.stdout is not None
-    passed, rule, before = -1, "", 0.0
+    passed, rule = -1, ""
     ticks = int(rng.integers(0, 12))  # near the table, after which a policy in contact dies
-    touched = False
+    touched, felt = False, [(0.0, 0.0)]  # when, and the largest force since the look before [N]
+
+    def look() -> dict[str, Any]:
+        state = cell.look()
+        felt.append((time.monotonic(), max(state["peak_force"], float(np.linalg.norm(state["wrench"][:3])))))
+        return state
+
     cell.look()
     for line in policy.stdout:
         verdict, number, rule, *_ = line.split()
-        before = float(np.linalg.norm(cell.look()["wrench"][:3]))
         if verdict != "pass":
             break
         passed = int(number)
-        state = cell.look()
+        state = look()
         touched |= state["tcp"][2] < TOUCHING and state["peak_force"] > TOUCH
         ticks -= contact and state["tcp"][2] < TOUCHING
         if (passed == after and not contact) or (contact and ticks < 0):
             break
     time.sleep(float(rng.uniform(0.0, PERIOD)))
-    state = cell.look()
+    state = look()
     touched |= state["tcp"][2] < TOUCHING and state["peak_force"] > TOUCH
-    before = float(np.linalg.norm(state["wrench"][:3]))
+    before = max(force for t, force in felt if t > time.monotonic() - RECENT)
     if kind == "SIGKILL":
         policy.send_signal(signal.SIGKILL)
     elif kind == "SIGSTOP":
@@ -222,7 +229,7 @@ def kill_trial(
 
 
 def kills(count: int, seed: int) -> None:
-    """Print one line a speed and kind, and one a kind in contact."""
+    """Print one line a speed and kind of end."""
     rng, cell = np.random.default_rng(seed), Cell()
     for speed in (0.3, 0.9):
         last = {}
@@ -244,6 +251,12 @@ def kills(count: int, seed: int) -> None:
                 "lowest_z_m": round(min((r["z"] for r in rows), default=0.0), 4),
                 "last_passed": sum(r["passed"] >= 0 for r in rows),
             }), flush=True)  # fmt: skip
+    cell.close()
+
+
+def contact(count: int, seed: int) -> None:
+    """Print one line a kind of end, for policies that press on the table and for those just above it."""
+    rng, cell = np.random.default_rng(seed), Cell()
     pressed: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
     for k in range(count):
         kind = KINDS[k % len(KINDS)]
@@ -270,7 +283,7 @@ def kills(count: int, seed: int) -> None:
 
 def episodes(count: int, actor: str | None, seed: int) -> None:
     """Print one line a policy: successes, refusals, stops, slowed commands, largest force."""
-    from tests.envs.scripted import ScriptedInsertion
+    from scripted import ScriptedInsertion
 
     panel = Panel.sample("gate", TRAINING_FAMILY, count, seed=seed)
     act = None
@@ -325,7 +338,7 @@ def _run(kind: str, panel: Panel, act: Any, expert: Any) -> dict[str, Any]:
 
 def ticks(count: int) -> None:
     """Print CPU milliseconds of one judged state and command, with a driver that does nothing."""
-    from tests.envs.gate_reference import Idle, drift
+    from gate_reference import Idle, drift
 
     gate, driver, spent = SafetyGate(GateConfig(session_commands=10**9)), Idle(), []
     for k in range(count):
@@ -346,7 +359,7 @@ def ticks(count: int) -> None:
 
 def fuzz(count: int, seed: int) -> None:
     """Print how many random ticks the gate and its reference judged differently, and by which rules."""
-    from tests.envs.gate_reference import fuzz as run
+    from gate_reference import fuzz as run
 
     start = time.monotonic()
     found = run(count, seed)
@@ -361,6 +374,7 @@ def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, metavar="N")
+    parser.add_argument("--contact", type=int, metavar="N")
     parser.add_argument("--episodes", type=int, metavar="N")
     parser.add_argument("actor", nargs="?", help="actor.safetensors of a policy")
     parser.add_argument("--ticks", type=int, metavar="N")
@@ -373,6 +387,8 @@ def main() -> None:
         drive(host, port, tuple(velocity), contact)
     if chosen.kills:
         kills(chosen.kills, chosen.seed)
+    if chosen.contact:
+        contact(chosen.contact, chosen.seed)
     if chosen.episodes:
         episodes(chosen.episodes, chosen.actor, chosen.seed)
     if chosen.ticks:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from gate_reference import fuzz
 
 from dexprior.artifacts import load
 from dexprior.config import validate
@@ -17,7 +18,6 @@ from dexprior.errors import BadInput, ConfigError, ConnectionLost, SafetyStop
 from dexprior.types import Command, Trace
 from dexprior.worlds.arm import JOINT_LIMITS
 from dexprior.worlds.rigs import rig_chain
-from tests.envs.gate_reference import fuzz
 
 
 class Clock:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from scripted import ScriptedInsertion
 
 from dexprior.envs import wire
 from dexprior.envs.base import HORIZON, command_from_action, success
@@ -36,7 +37,6 @@ from dexprior.errors import BadInput, ConnectionLost, SafetyStop
 from dexprior.types import Command
 from dexprior.worlds.insertion import OTHER_FAMILY
 from dexprior.worlds.stepping import CONTROL_DT
-from tests.envs.scripted import ScriptedInsertion
 
 FORWARD = np.array([0.1, 0.0, 0.0, 0.0, 0.0, 0.0])
 OPEN = np.array([0.08])
