@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 import numpy as np
 
 from dexprior.config import Ge, Gt, config
 from dexprior.envs.base import Backend, BackendName
-from dexprior.envs.hardware.gate import GateConfig
+from dexprior.envs.hardware.options import HardwareOptions
 from dexprior.errors import ConfigError, UnknownName
 from dexprior.families import ParameterFamily
 from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
@@ -68,28 +67,6 @@ class RealityOptions:
     """Whether a server of our own tells the truth about the nut."""
     timeout: Annotated[float, Gt(0)] = 10.0
     """Within which each request must be answered [s]."""
-
-
-@config
-class HardwareOptions:
-    """A robot behind the safety gate."""
-
-    driver: Literal["loopback"] = "loopback"
-    """Which robot; `loopback` is a simulated one in another process."""
-    gate: GateConfig = GateConfig()
-    """What may be sent to it."""
-    cone: Cone = "elliptic"
-    """Friction cone of the loopback robot's world."""
-    seed: Annotated[int, Ge(0)] = 0
-    """Draws the values of the loopback robot's world."""
-    real_time: bool = False
-    """Whether the loopback robot's clock runs with the wall's."""
-    stale_after: Annotated[float, Gt(0)] = 0.2
-    """Without commands for so long, the loopback robot holds [s]."""
-    tracker: bool = True
-    """Whether the loopback robot tells the truth about the nut."""
-    keep: str | None = None
-    """Folder for the gate's evidence, written whenever it stops the robot."""
 
 
 @config
@@ -168,16 +145,6 @@ def _reality(options: RealityOptions, family: ParameterFamily, world: InsertionC
 
 
 def _hardware(options: HardwareOptions, family: ParameterFamily, world: InsertionConfig | None) -> Backend:
-    from dexprior.envs.hardware import HardwareBackend, LoopbackDriver, SafetyGate
+    from dexprior.envs.hardware import HardwareBackend, start_gate
 
-    driver = LoopbackDriver(
-        family=family,
-        world=world,
-        cone=options.cone,
-        seed=options.seed,
-        real_time=options.real_time,
-        stale_after=options.stale_after,
-        tracker=options.tracker,
-    )
-    keep = None if options.keep is None else Path(options.keep)
-    return HardwareBackend(driver, SafetyGate(options.gate), world=world, keep=keep)
+    return HardwareBackend(start_gate(options, family=family, world=world))

@@ -1,11 +1,13 @@
-"""The socket between a backend and the process (or robot) that it drives, and the life of that process.
+"""The socket between a backend and the process (or robot) that it drives: messages, and the client's end of it.
 
     frame      4 bytes, little-endian: length in bytes | one JSON object in UTF-8, with a key `type`
     hello      first frame of each side: {"type": "hello", "protocol": NAME, "version": N}
     error      an answer that a request was refused: {"type": "error", "kind": NAME, "message": TEXT}
 
 JSON is strict in both directions: NaN and Infinity are neither written nor read, nor numbers that overflow to
-infinity. A world that swallows one NaN is lost, and a reading that holds one is a broken sensor.
+infinity, integers beyond 64 bits, keys that stand twice, or data nested deeper than `MAX_DEPTH`. A world that
+swallows one NaN is lost, and a reading that holds one is a broken sensor. What a number may be, the one who takes it
+out of a message says (`array_from`, `whole_from`): neither side trusts the other.
 
 The one exception is a robot command (`command_to_plain`). A robot must be able to see what was really asked,
 refuse it and say so; if NaN could not travel, a broken policy and a broken cable would look the same. There,
@@ -17,34 +19,26 @@ There is no authentication: sockets are bound to 127.0.0.1 unless the caller say
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import os
-import select
 import socket
 import struct
-import subprocess
-import sys
 import threading
 import time
-import weakref
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from types import TracebackType
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
 from dexprior.errors import BadInput, ConnectionLost, SafetyStop
+from dexprior.reading import parse_json_object
 from dexprior.types import Command
 
 __all__ = [
     "LOCALHOST",
     "MAX_BYTES",
+    "MAX_DEPTH",
     "Connection",
-    "ServerProcess",
-    "announce",
     "array_from",
     "command_from_plain",
     "command_to_plain",
@@ -52,17 +46,22 @@ __all__ = [
     "decode",
     "encode",
     "error_message",
-    "exit_with_parent",
     "greet",
+    "hello",
+    "length_of",
     "listen",
-    "read_json",
-    "welcome",
+    "require_hello",
+    "whole_from",
 ]
 
 LOCALHOST = "127.0.0.1"
 MAX_BYTES = 1 << 20
 """Largest message; a reading takes about 6 kB, so a length beyond this is a foreign peer or a bug."""
+MAX_DEPTH = 16
+"""Lists and objects within each other; the deepest message, gate evidence, has six."""
 
+_MAX_AXIS = 4096  # numbers along an axis whose length the message declares
+_SHOWN = 300  # characters of a peer's error message that are passed on
 _LENGTH = struct.Struct("<I")
 _NOT_FINITE = ("nan", "inf", "-inf")
 _REMOTE_ERRORS: dict[str, type[Exception]] = {"BadInput": BadInput, "SafetyStop": SafetyStop}
@@ -93,33 +92,75 @@ def decode(body: bytes) -> dict[str, Any]:
     """The message of one frame's body.
 
     Raises:
-        BadInput: not UTF-8, not JSON, nested too deeply, a number that is not finite, or no object with a
-        `type`.
+        BadInput: not UTF-8, not JSON, nested too deeply, a key twice, a number that is not finite or an integer beyond
+            64 bits, or no object with a `type`.
     """
-    try:
-        message = json.loads(body.decode(), parse_constant=_refuse_constant, parse_float=_finite_float)
-    except (ValueError, RecursionError) as error:  # JSON and Unicode errors are ValueErrors
-        raise BadInput(f"a frame of {len(body)} bytes is not a message: {error}") from None
-    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
+    message = parse_json_object(body, f"a frame of {len(body)} bytes", max_bytes=MAX_BYTES, max_depth=MAX_DEPTH)
+    if not isinstance(message.get("type"), str):
         raise BadInput(f"a message must be a JSON object with a text `type`, got {str(message)[:60]!r}")
     return message
 
 
-def array_from(message: Mapping[str, Any], name: str, *shape: int) -> np.ndarray:
-    """A field of a message as float64 of a given shape.
+def length_of(head: bytes, peer: str) -> int:
+    """Bytes of a frame's body, from the four before it.
 
     Raises:
-        BadInput: the field is missing, holds something else than numbers, or has another shape.
+        BadInput: a length that no message has.
+    """
+    (length,) = _LENGTH.unpack(head)
+    if not 0 < length <= MAX_BYTES:
+        raise BadInput(
+            f"{peer} announced a message of {length} bytes, 1 to {MAX_BYTES} are allowed: "
+            "it probably speaks another protocol"
+        )
+    return int(length)
+
+
+def array_from(message: Mapping[str, Any], name: str, *shape: int | str, limit: float = math.inf) -> np.ndarray:
+    """A field of a message as float64 of a given shape.
+
+    Args:
+        message: where it stands.
+        name: of the field.
+        shape: length of each axis; a name where the message itself declares it.
+        limit: largest absolute value.
+
+    Raises:
+        BadInput: the field is missing, holds something else than numbers, has another shape, or a number beyond the
+            limit.
     """
     if name not in message:
         raise BadInput(f"message {message.get('type')!r} lacks {name!r}; it has: {', '.join(message)}")
+    shown = f"({', '.join(map(str, shape))})"
     try:
-        array = np.array(message[name], dtype=np.float64)
+        array = np.array(message[name])
     except (TypeError, ValueError):
-        raise BadInput(f"field {name!r} must hold numbers of shape {shape}, got {message[name]!r:.80}") from None
-    if array.shape != shape or not np.isfinite(array).all():
-        raise BadInput(f"field {name!r} has shape {array.shape}, expected finite numbers of shape {shape}")
+        raise BadInput(f"field {name!r} must hold numbers of shape {shown}, got {message[name]!r:.80}") from None
+    if array.dtype.kind not in "iufb" and array.size:
+        raise BadInput(f"field {name!r} must hold numbers of shape {shown}, got {message[name]!r:.80}")
+    array = array.astype(np.float64)
+    fits = array.ndim == len(shape) and all(
+        n <= _MAX_AXIS if isinstance(axis, str) else n == axis for n, axis in zip(array.shape, shape)
+    )
+    if not fits or not np.isfinite(array).all():
+        raise BadInput(f"field {name!r} has shape {array.shape}, expected finite numbers of shape {shown}")
+    if array.size and np.abs(array).max() > limit:
+        raise BadInput(
+            f"field {name!r} holds {array.flat[np.abs(array).argmax()]:g}, allowed are -{limit:g} to {limit:g}"
+        )
     return array
+
+
+def whole_from(message: Mapping[str, Any], name: str, low: int, high: int) -> int:
+    """A field of a message that is a whole number in [low, high].
+
+    Raises:
+        BadInput: it is missing, not whole, or out of range.
+    """
+    value = message.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise BadInput(f"field {name!r} must be a whole number from {low} to {high}, got {value!r:.80}")
+    return value
 
 
 def command_to_plain(command: Command) -> dict[str, Any]:
@@ -140,9 +181,7 @@ def command_from_plain(data: Any) -> Command:
         BadInput: a key is missing or of the wrong kind. Not for a NaN: that is for the receiver to refuse.
     """
     try:
-        seq, mode, gripper = data["seq"], data["mode"], data["gripper"]
-        if not isinstance(seq, int) or isinstance(seq, bool):
-            raise TypeError(f"seq is {seq!r}")
+        seq, mode, gripper = whole_from(data, "seq", 0, 2**62), data["mode"], data["gripper"]
         value = np.array([_float(v) for v in data["value"]])
         return Command(
             seq=seq,
@@ -151,8 +190,8 @@ def command_from_plain(data: Any) -> Command:
             value=value,
             gripper=None if gripper is None else _float(gripper),
         )
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"not a command: {error!r}") from None
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise BadInput(f"not a command: {error!r:.200}") from None
 
 
 def error_message(error: Exception) -> dict[str, Any]:
@@ -178,17 +217,6 @@ def _float(value: Any) -> float:
     if isinstance(value, bool):
         raise TypeError(f"{value!r} is not a number")
     return float(value)
-
-
-def _finite_float(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {text} is not finite")
-    return value
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise ValueError(f"the number {text} is not finite")
 
 
 def _first_not_finite(value: Any, path: str) -> str:
@@ -249,13 +277,11 @@ class Connection:
         head = self._exactly(sock, 1, time.monotonic() + first, first, "an answer")
         deadline = time.monotonic() + self.timeout
         head += self._exactly(sock, 3, deadline, self.timeout, "the rest of a length")
-        (length,) = _LENGTH.unpack(head)
-        if not 0 < length <= MAX_BYTES:
+        try:
+            length = length_of(head, self.peer)
+        except BadInput:
             self.close()
-            raise BadInput(
-                f"{self.peer} announced a message of {length} bytes, 1 to {MAX_BYTES} are allowed: "
-                "it probably speaks another protocol"
-            )
+            raise
         body = self._exactly(sock, length, deadline, self.timeout, "the rest of a message")
         try:
             return decode(body)
@@ -274,7 +300,8 @@ class Connection:
             self.send(message)
             answer = self.receive(wait=wait)
         if answer["type"] == "error":
-            raise _REMOTE_ERRORS.get(str(answer.get("kind")), BadInput)(f"{self.peer}: {answer.get('message')}")
+            said = f"{self.peer}: {answer.get('message')}"[:_SHOWN]
+            raise _REMOTE_ERRORS.get(str(answer.get("kind")), BadInput)(said)
         return answer
 
     def fileno(self) -> int:
@@ -341,146 +368,32 @@ def connect(address: tuple[str, int], *, timeout: float, peer: str) -> Connectio
     return Connection(sock, timeout=timeout, peer=f"{peer} at {host}:{port}")
 
 
+def hello(protocol: str, version: int) -> dict[str, Any]:
+    """The first message of each side."""
+    return {"type": "hello", "protocol": protocol, "version": version}
+
+
 def greet(connection: Connection, protocol: str, version: int) -> None:
     """The client's side of the hello.
 
     Raises:
         BadInput: the server speaks another protocol or version.
     """
-    answer = connection.request({"type": "hello", "protocol": protocol, "version": version})
+    answer = connection.request(hello(protocol, version))
     try:
-        _require_hello(answer, protocol, version, connection.peer)
+        require_hello(answer, protocol, version, connection.peer)
     except BadInput:
         connection.close()
         raise
 
 
-def welcome(connection: Connection, protocol: str, version: int) -> None:
-    """The server's side of the hello: answers it, or says why not and raises.
+def require_hello(message: Mapping[str, Any], protocol: str, version: int, peer: str) -> None:
+    """Do nothing if a message is the hello of a protocol.
 
     Raises:
-        BadInput: the client speaks another protocol or version.
+        BadInput: it is another one, or none; the message says what was expected.
     """
-    try:
-        _require_hello(connection.receive(), protocol, version, connection.peer)
-    except BadInput as error:
-        with contextlib.suppress(ConnectionLost):
-            connection.send(error_message(error))
-        raise
-    connection.send({"type": "hello", "protocol": protocol, "version": version})
-
-
-def _require_hello(message: Mapping[str, Any], protocol: str, version: int, peer: str) -> None:
     found = (message["type"], message.get("protocol"), message.get("version"))
     if found != ("hello", protocol, version):
         said = f"{found[1]} version {found[2]}" if found[0] == "hello" else f"a message {found[0]!r}"
-        raise BadInput(f"{peer} said {said}; expected a hello of {protocol} version {version}")
-
-
-# --- server processes ---------------------------------------------------------------------------------------
-
-
-def announce(listener: socket.socket) -> None:
-    """Print where a server listens, as one line of JSON on stdout."""
-    host, port = listener.getsockname()[:2]
-    print(json.dumps({"host": host, "port": port}), flush=True)
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """An object from a JSON file, for a server's command line.
-
-    Raises:
-        BadInput: the file cannot be read, or holds something else.
-    """
-    try:
-        data = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise BadInput(f"cannot read {path}: {error}") from None
-    if not isinstance(data, dict):
-        raise BadInput(f"{path} must hold a JSON object, got {type(data).__name__}")
-    return data
-
-
-def exit_with_parent() -> None:
-    """End this process when its stdin closes: when the parent that holds the other end ends, however it does.
-
-    A kernel closes a dead process's pipes, so this works after SIGKILL too. A process that the parent forked
-    without exec holds the other end as well, and must end, too.
-    """
-
-    def watch() -> None:
-        while os.read(0, 4096):
-            pass
-        os._exit(0)
-
-    threading.Thread(target=watch, name="exit-with-parent", daemon=True).start()
-
-
-class ServerProcess:
-    """A module run in its own Python process, which announces its address. Use as a context manager.
-
-    It ends on `close`, when this object is collected, and when this process dies.
-
-    Args:
-        module: run by `python -m`; it must call `exit_with_parent` and `announce`.
-        arguments: its command line.
-        start_timeout: seconds until it must have announced itself.
-
-    Raises:
-        ConnectionLost: it ended or stayed silent; its own words are on stderr.
-    """
-
-    def __init__(self, module: str, arguments: Sequence[str], *, start_timeout: float = 60.0) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", module, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
-        self._finalizer = weakref.finalize(self, _reap, self._process)
-        assert self._process.stdout is not None  # a pipe, as asked for
-        ready, _, _ = select.select([self._process.stdout], [], [], start_timeout)
-        line = self._process.stdout.readline() if ready else b""
-        try:
-            said = json.loads(line)
-            self.address: tuple[str, int] = (said["host"], said["port"])
-        except (ValueError, KeyError, TypeError):
-            self.close()
-            how = "did not announce an address" if ready else f"was silent for {start_timeout:g} s"
-            code = self._process.returncode
-            raise ConnectionLost(f"{module} {how} (exit status {code}); see its message on stderr") from None
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    @property
-    def running(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.poll() is None
-
-    def kill(self) -> None:
-        """End it at once, as a crash would."""
-        self._process.kill()
-        self._process.wait()
-
-    def close(self) -> None:
-        """Close its stdin, which ends it; kill it if that does not help; wait for it."""
-        self._finalizer()
-
-    def __enter__(self) -> ServerProcess:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-
-def _reap(process: subprocess.Popen[bytes]) -> None:
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
-    try:
-        process.wait(timeout=2.0)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        raise BadInput(f"{peer} said {said[:_SHOWN]}; expected a hello of {protocol} version {version}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -58,6 +59,8 @@ class ChainKinematics:
         if found != list(joints):
             raise BadInput(f"chain to site {site!r} has joints {found}, not {list(joints)}")
         self._tip = offset + rotation @ tip.pos, rotation @ matrix_from_quat(tip.quat)
+        self._scalars = [(tuple(o.tolist()), tuple(r.ravel().tolist()), hinge) for o, r, hinge in self._elements]
+        self._tip_offset = tuple(self._tip[0].tolist())
 
     def forward(
         self, q: Float[np.ndarray, "batch joint"]
@@ -93,6 +96,46 @@ class ChainKinematics:
             if not hinge:
                 J[:, :3, k], J[:, 3:, k] = axes[k], 0.0
         return p, R, J
+
+    def jacobian(self, q: Sequence[float]) -> list[tuple[float, float, float, float, float, float]]:
+        """Columns of the geometric Jacobian of one posture, one a joint: [v, w] at the site for 1 rad/s or m/s.
+
+        The same as `forward` gives, without an array: NumPy's calls on three numbers take five times as long.
+        """
+        xx, xy, xz, yx, yy, yz, zx, zy, zz = 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0  # the frame's axes
+        px = py = pz = 0.0
+        axes: list[tuple[float, float, float, float, float, float]] = []
+        for ((ox, oy, oz), (a, b, c, d, e, f, g, h, i), hinge), at in zip(self._scalars, q, strict=True):
+            px, py, pz = (
+                px + ox * xx + oy * yx + oz * zx,
+                py + ox * xy + oy * yy + oz * zy,
+                pz + ox * xz + oy * yz + oz * zz,
+            )
+            ux, uy, uz = a * xx + d * yx + g * zx, a * xy + d * yy + g * zy, a * xz + d * yz + g * zz
+            vx, vy, vz = b * xx + e * yx + h * zx, b * xy + e * yy + h * zy, b * xz + e * yz + h * zz
+            zx, zy, zz = c * xx + f * yx + i * zx, c * xy + f * yy + i * zy, c * xz + f * yz + i * zz
+            axes.append((zx, zy, zz, px, py, pz))
+            if hinge:
+                k, s = math.cos(at), math.sin(at)
+                xx, xy, xz = k * ux + s * vx, k * uy + s * vy, k * uz + s * vz
+                yx, yy, yz = k * vx - s * ux, k * vy - s * uy, k * vz - s * uz
+            else:
+                xx, xy, xz, yx, yy, yz = ux, uy, uz, vx, vy, vz
+                px, py, pz = px + at * zx, py + at * zy, pz + at * zz
+        ox, oy, oz = self._tip_offset
+        px, py, pz = (
+            px + ox * xx + oy * yx + oz * zx,
+            py + ox * xy + oy * yy + oz * zy,
+            pz + ox * xz + oy * yz + oz * zz,
+        )
+        columns = []
+        for (ax, ay, az, x, y, z), (_, _, hinge) in zip(axes, self._scalars):
+            if hinge:
+                x, y, z = px - x, py - y, pz - z
+                columns.append((ay * z - az * y, az * x - ax * z, ax * y - ay * x, ax, ay, az))
+            else:
+                columns.append((ax, ay, az, 0.0, 0.0, 0.0))
+        return columns
 
 
 def _frame_along(axis: Float[np.ndarray, " 3"]) -> Float[np.ndarray, "3 3"]:

@@ -34,6 +34,7 @@ __all__ = [
     "posture",
     "register_arm",
     "register_end_effector",
+    "rig_chain",
 ]
 
 EndKind = Literal["gripper", "tendon", "hand"]
@@ -209,6 +210,25 @@ def add_rig(
 
 
 @functools.cache
+def rig_chain(arm: str, end: str) -> tuple[Rig, ChainKinematics]:
+    """An arm with an end effector, its base at the origin, and the chain of its joints to the tool centre point.
+
+    Raises:
+        UnknownName, MissingExtra: as `add_rig`.
+        BadInput: the arm has no joints.
+    """
+    import mujoco
+
+    spec = mujoco.MjSpec()
+    spec.compiler.degree = False
+    rig = add_rig(spec, arm, end)
+    if not rig.arm_joints:
+        able = ", ".join(name for name, model in _ARMS.items() if model.joints)
+        raise BadInput(f"arm {arm!r} has no joints and cannot move its tool; arms that move: {able}")
+    return rig, ChainKinematics(spec.compile(), rig.arm_joints, rig.name("tcp"))
+
+
+@functools.cache
 def posture(arm: str, end: str, position: tuple[float, float, float], yaw: float = 0.0) -> Float[np.ndarray, " joint"]:
     """Joint positions that bring the tool centre point of an arm at the origin over a place, pointing down.
 
@@ -222,17 +242,7 @@ def posture(arm: str, end: str, position: tuple[float, float, float], yaw: float
     Raises:
         BadInput: the arm does not reach it, or has no joints.
     """
-    import mujoco
-
-    spec = mujoco.MjSpec()
-    spec.compiler.degree = False
-    rig = add_rig(spec, arm, end)
-    if not rig.arm_joints:
-        able = ", ".join(name for name, model in _ARMS.items() if model.joints)
-        raise BadInput(
-            f"arm {arm!r} has no joints and cannot bring its tool to {tuple(position)}; arms that move: {able}"
-        )
-    chain = ChainKinematics(spec.compile(), rig.arm_joints, rig.name("tcp"))
+    rig, chain = rig_chain(arm, end)
     q = np.array(rig.home, dtype=np.float64)
     _, R, _ = chain.forward(q[None])
     axis = np.array([R[0, 0, 0], R[0, 1, 0], 0.0]) / np.hypot(R[0, 0, 0], R[0, 1, 0])

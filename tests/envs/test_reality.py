@@ -19,7 +19,8 @@ from dexprior.envs.base import Reading
 from dexprior.envs.panel import Panel
 from dexprior.envs.reality import RealityBackend, start_server
 from dexprior.envs.reality.messages import PROTOCOL, VERSION, reading_from_plain, reading_to_plain
-from dexprior.envs.reality.server import ServedWorld, serve
+from dexprior.envs.reality.server import ServedWorld
+from dexprior.envs.serving import Service, serve
 from dexprior.envs.sim import InsertionEnv, SimBackend
 from dexprior.errors import BadInput, ConnectionLost
 from dexprior.worlds.insertion import HUMAN_WORLD, OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
@@ -131,6 +132,91 @@ def test_one_client_after_the_other(server, instance):
         backend = RealityBackend(server.address)
         assert backend.reset([instance]).t[0] == 0.0
         backend.close()
+
+
+def test_a_silent_client_keeps_the_world_from_nobody(server, instance):
+    first, second = RealityBackend(server.address), RealityBackend(server.address)
+    first.reset([instance])
+    start = time.monotonic()
+    assert second.reset([instance]).t[0] == 0.0
+    assert time.monotonic() - start < 4.0
+    with pytest.raises(BadInput, match="another client has the world now"):
+        first.step(np.zeros((1, 6)), np.zeros(1))
+    assert second.step(np.zeros((1, 6)), np.zeros(1)).t[0] > 0
+    second.close()
+    first.close()
+
+
+def test_a_busy_client_keeps_its_world_and_the_other_is_told_so(server, instance):
+    busy, other = RealityBackend(server.address), RealityBackend(server.address)
+    busy.reset([instance])
+    told: list[BadInput] = []
+
+    def ask() -> None:
+        try:
+            other.reset([instance])
+        except BadInput as error:
+            told.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    steps = 0
+    while thread.is_alive():
+        busy.step(np.zeros((1, 6)), np.zeros(1))
+        steps += 1
+    thread.join()
+    assert steps > 10
+    assert "busy" in str(told[0])
+    other.close()
+    busy.close()
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"type": "reset", "nut": [1e300, 0, 0], "bolt": [0.4, 0, 0], "nut_yaw": 0, "seed": 0},
+        {"type": "reset", "nut": [0.4, 0, 0], "bolt": [0.4, 0, 0], "nut_yaw": 1e9, "seed": 0},
+        {"type": "reset", "nut": [0.4, 0, 0], "bolt": [0.4, 0, 0], "nut_yaw": 0, "seed": 7e25},
+        {"type": "reset", "nut": [0.4, 0, 0], "bolt": [0.4, 0, 0], "nut_yaw": 0, "seed": False},
+        {"type": "step", "twist": [1e6, 0, 0, 0, 0, 0], "opening": 0.05},
+        {"type": "step", "twist": [0, 0, 0, 0, 0, 0], "opening": "wide"},
+    ],
+    ids=str,
+)
+def test_what_is_out_of_range_is_refused(reality, instance, request_):
+    reality.reset([instance])
+    with pytest.raises(BadInput):
+        reality._session.request(request_)
+    assert reality.reset([instance]).t[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        {},
+        {"world": 3, "engine": "x", "tracker": True},
+        {"world": {}, "engine": None, "tracker": True},
+        {"world": {}, "engine": "x"},
+    ],
+    ids=str,
+)
+def test_a_server_that_describes_itself_badly_is_refused(description):
+    with wire.listen() as listener:
+        threading.Thread(target=serve, args=(_Odd(description), listener), daemon=True).start()
+        with pytest.raises(BadInput, match="describes itself without"):
+            RealityBackend(listener.getsockname())
+
+
+class _Odd(Service):
+    """A server that says what it likes."""
+
+    protocol, version, name = PROTOCOL, VERSION, "odd server"
+
+    def __init__(self, description: dict) -> None:
+        self._description = description
+
+    def answer(self, client, message):
+        return {"type": "description"} | self._description
 
 
 def test_another_protocol_is_told_so(server):

@@ -117,6 +117,22 @@ def test_targets_keep_the_joint_limits_and_a_short_lead():
         assert ((target >= JOINT_LIMITS[:, 0]) & (target <= JOINT_LIMITS[:, 1])).all()
 
 
+@pytest.mark.parametrize("direction", [(1, 0, 0), (0.6, 0, 0.8), (0, 1, 0), (0, -0.6, -0.8)])
+def test_a_twist_that_joints_cannot_follow_is_slowed_down_in_its_direction(direction):
+    """Joints that lag as a servo's do, 35 ms behind their targets."""
+    controller = CartesianVelocityController(1)
+    q = controller.target.copy()
+    start, _, _ = controller.kinematics.forward(q)
+    for _ in range(6):
+        target = controller.step(q, np.array([[*(1.8 * np.array(direction)), 0, 0, 0]]), DT)
+        q = q + (target - q) * 0.6
+    end, _, _ = controller.kinematics.forward(q)
+    moved = (end - start)[0]
+    along = float(moved @ direction)
+    assert 0.05 < along < 6 * DT * 1.8
+    assert np.linalg.norm(moved - along * np.array(direction)) < 0.08 * along
+
+
 def test_arms_do_not_know_each_other():
     twist = np.random.default_rng(0).normal(size=(5, 6))
     together = CartesianVelocityController(5).step(np.tile(HOME, (5, 1)), twist, DT)

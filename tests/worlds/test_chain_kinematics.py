@@ -25,7 +25,10 @@ _CHAIN = """
 
 def _compare(model: mujoco.MjModel, joints: tuple[str, ...], site: str, q: np.ndarray) -> None:
     data = mujoco.MjData(model)
-    p, R, J = ChainKinematics(model, joints, site).forward(q)
+    chain = ChainKinematics(model, joints, site)
+    p, R, J = chain.forward(q)
+    for row, columns in zip(q, J):
+        np.testing.assert_allclose(np.transpose(chain.jacobian(row.tolist())), columns, atol=1e-12)
     dofs = [model.joint(name).dofadr[0] for name in joints]
     jacobian = np.zeros((6, model.nv))
     for k, row in enumerate(q):

@@ -1,7 +1,9 @@
-"""A robot as a backend: every command passes the gate, every state becomes a reading."""
+"""A robot as a backend: the client of the process in which its gate lives."""
 
 from __future__ import annotations
 
+import math
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,45 +11,101 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.envs.base import Reading
-from dexprior.envs.hardware.driver import Driver, RobotState
-from dexprior.envs.hardware.gate import SafetyGate
+from dexprior.artifacts import write_json
+from dexprior.config import to_plain, validate
+from dexprior.envs import wire
+from dexprior.envs.base import Reading, success
+from dexprior.envs.hardware.driver import RobotState
+from dexprior.envs.hardware.evidence import Evidence, evidence_from_plain
+from dexprior.envs.hardware.gate import GateConfig
+from dexprior.envs.hardware.loopback import state_from_plain
+from dexprior.envs.hardware.options import PROTOCOL, VERSION, HardwareOptions
+from dexprior.envs.messages import scene_to_plain
 from dexprior.envs.panel import Instance
-from dexprior.errors import BadInput, ConnectionLost, SafetyStop
+from dexprior.envs.processes import ServerProcess
+from dexprior.envs.session import Session
+from dexprior.errors import BadInput
+from dexprior.families import ParameterFamily
+from dexprior.geometry.rotations import quat_rotate
 from dexprior.types import Command
 from dexprior.worlds.insertion import InsertionConfig
 
-__all__ = ["HardwareBackend"]
+__all__ = ["HardwareBackend", "start_gate"]
+
+_SERVER = "dexprior.envs.hardware.server"
+_ON_THE_WAY = 0.01  # [s] by which a state is older when the gate judges the command than when it was limited
+
+
+def start_gate(
+    options: HardwareOptions | None = None,
+    *,
+    family: ParameterFamily | None = None,
+    world: InsertionConfig | None = None,
+    start_timeout: float = 60.0,
+) -> ServerProcess:
+    """Run a gate with its robot in processes of their own; use as a context manager, `address` says where the gate is.
+
+    Both end after this process, however it does, and after the robot stands.
+
+    Args:
+        options: which robot, and what may be sent to it.
+        family: of the loopback robot's world; by default the other world. One set of values is drawn, once.
+        world: sizes of nut and bolt.
+        start_timeout: seconds to wait until it listens.
+
+    Raises:
+        ConnectionLost: it did not start.
+    """
+    arguments = ["--with-parent", "--port", "0"]
+    with tempfile.TemporaryDirectory(prefix="dexprior-") as folder:  # read by the server before it announces itself
+        for name, value in (
+            ("options", None if options is None else to_plain(options)),
+            ("family", None if family is None else family.to_json()),
+            ("world", None if world is None else to_plain(world)),
+        ):
+            if value is not None:
+                arguments += [f"--{name}", str(write_json(Path(folder) / f"{name}.json", value))]
+        return ServerProcess(_SERVER, arguments, start_timeout=start_timeout)
 
 
 class HardwareBackend:
     """One robot; see `dexprior.envs.base.Backend`. `Reading.truth` is None where the cell has no tracker.
 
+    A policy's commands are saturated before they are sent, as its actions are: a linear velocity loses what would press
+    harder on what presses back already, and is shortened in its direction until it leaves room to stop. `slowed` counts
+    these commands. The gate judges what is sent and shortens nothing.
+
     Args:
-        driver: of the robot; connected here.
-        gate: the only way to it.
-        world: sizes of the nut and the bolt in the cell.
-        keep: folder for the gate's evidence, written whenever it stops the robot.
+        address: of a running gate on this machine, or the gate itself, which is then closed with this backend.
+        saturate: whether velocities are shortened.
+        timeout: seconds within which each request must be answered.
         clock: monotonic seconds, the gate's clock.
 
     Raises:
-        ConnectionLost: the robot is not there.
+        ConnectionLost: nothing listens there.
+        BadInput: something else listens there.
     """
 
     def __init__(
         self,
-        driver: Driver,
-        gate: SafetyGate,
+        address: tuple[str, int] | ServerProcess,
         *,
-        world: InsertionConfig | None = None,
-        keep: Path | None = None,
+        saturate: bool = True,
+        timeout: float = 10.0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.driver, self.gate = driver, gate
-        self._world = world or InsertionConfig()
-        self._keep, self._clock = keep, clock
+        self._session = Session(address, (PROTOCOL, VERSION), timeout=timeout, peer="safety gate")
+        self._timeout, self._clock, self._saturate = timeout, clock, saturate
+        self._world = validate(InsertionConfig, self._session.told("world", dict), where="safety gate: world")
+        self.config = validate(GateConfig, self._session.told("gate", dict), where="safety gate: gate")
+        self._ages = self._session.told("real_time", bool)
+        period = float(wire.array_from(self._session.description, "period", limit=10.0))
+        self._envelope = self.config.envelope(period)
+        self.slowed = 0
+        """Commands whose velocity was shortened."""
         self._seq, self._start = -1, 0.0
-        driver.connect()
+        self._state: RobotState | None = None
+        self._succeeded: bool | None = None
 
     @property
     def n(self) -> int:
@@ -64,25 +122,26 @@ class HardwareBackend:
 
         Raises:
             BadInput: not exactly one instance.
-            SafetyStop: the gate is latched.
-            ConnectionLost: the robot is gone.
+            SafetyStop: the gate is latched, or too many tasks failed in a row.
+            ConnectionLost: the gate or the robot is gone.
         """
         if len(instances) != 1:
             raise BadInput(f"{len(instances)} instances for one robot")
-        self.gate.require_unlatched()
-        state = self.gate.look(self.driver.prepare(instances[0]), self.driver)
+        request = {"type": "prepare", "succeeded": self._succeeded} | scene_to_plain(instances[0])
+        self._succeeded = None
+        state = self._told(request)
         self._start = state.t
         return self._reading(state)
 
     def step(self, twist: Float[np.ndarray, "n 6"], opening: Float[np.ndarray, " n"]) -> Reading:
         """Offer one command to the gate, and read the state after its period.
 
-        A refused command is a period of standing still; `gate.evidence` says why.
+        A refused command is a period of standing still; `evidence` says why.
 
         Raises:
             BadInput: not one twist and one opening.
             SafetyStop: the gate stopped the robot.
-            ConnectionLost: the robot is gone.
+            ConnectionLost: the gate or the robot is gone.
         """
         twist, opening = np.asarray(twist, dtype=np.float64), np.asarray(opening, dtype=np.float64)
         if twist.shape != (1, 6) or opening.shape != (1,):
@@ -92,28 +151,75 @@ class HardwareBackend:
             seq=self._seq,
             t=self._clock(),
             mode="cartesian_velocity",
-            value=twist[0],
+            value=self._saturated(twist[0]) if self._saturate else twist[0],
             gripper=float(opening[0]),
         )
-        try:
-            self.gate.send(command, self.driver)
-            return self._reading(self.gate.read(self.driver))
-        except (ConnectionLost, SafetyStop):
-            if self._keep is not None:
-                self.gate.save(self._keep)
-            raise
+        self._session.request({"type": "command", "command": wire.command_to_plain(command)})
+        reading = self._reading(self._told({"type": "read"}))
+        if reading.truth is not None:
+            self._succeeded = bool(self._succeeded) or bool(success(reading, self._world)[0])
+        return reading
+
+    def evidence(self, last: int = 100) -> tuple[Evidence, ...]:
+        """The gate's last decisions, oldest first; at most 1000.
+
+        Raises:
+            BadInput: more are asked for.
+            ConnectionLost: the gate is gone.
+        """
+        told = self._session.request({"type": "evidence", "last": last}).get("evidence")
+        if not isinstance(told, list):
+            raise BadInput(f"safety gate: evidence is {type(told).__name__}, expected a list")
+        return tuple(evidence_from_plain(entry) for entry in told)
+
+    def emergency_stop(self, reason: str) -> None:
+        """Latch the gate and stop the robot, from any thread: over a connection of its own.
+
+        Raises:
+            ConnectionLost: the gate is gone; it stops the robot when this happens.
+        """
+        session = Session(self._session.address, (PROTOCOL, VERSION), timeout=self._timeout, peer="safety gate")
+        session.request({"type": "stop", "reason": reason})
+        session.close()
 
     def recover(self, *, by: str) -> None:
         """End a stop, after somebody has looked; then `reset`.
 
         Args:
-            by: who answers for it.
+            by: who answers for it; kept as evidence.
         """
-        self.gate.reset(self.driver, by=by)
+        self._session.request({"type": "recover", "by": by})
 
     def close(self) -> None:
-        """Let go of the robot."""
-        self.driver.close()
+        """Let go of the robot, which then stands still; and end a gate that was handed over."""
+        self._session.close()
+
+    def _saturated(self, twist: Float[np.ndarray, " 6"]) -> Float[np.ndarray, " 6"]:
+        """The twist with a linear velocity that presses no harder than it may, and leaves room to stop."""
+        state = self._state
+        if state is None or not np.isfinite(twist).all():
+            return twist
+        linear = twist[:3]
+        force = quat_rotate(state.tcp[3:], state.wrench[:3])  # of the environment on the tool, base axes
+        size = float(np.linalg.norm(force))
+        if size > self.config.press_force:
+            linear = linear - min(float(linear @ force), 0.0) / size**2 * force
+        vx, vy, vz = linear.tolist()
+        x, y, z = state.tcp[:3].tolist()
+        age = self._clock() - state.t_host + _ON_THE_WAY if self._ages else 0.0
+        asked = math.hypot(vx, vy, vz)
+        allowed = self._envelope.fastest((x, y, z), (vx, vy, vz), age)
+        if allowed < asked:
+            linear = linear * (allowed / asked)
+        if np.array_equal(linear, twist[:3]):
+            return twist
+        self.slowed += 1
+        return np.concatenate([linear, twist[3:]])
+
+    def _told(self, request: dict[str, object]) -> RobotState:
+        answer = self._session.request(request)
+        self._state = state_from_plain(answer, t_host=float(wire.array_from(answer, "t_host", limit=1e12)))
+        return self._state
 
     def _reading(self, state: RobotState) -> Reading:
         return Reading(

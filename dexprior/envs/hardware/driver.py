@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.envs.base import OBSERVATION_SIZES, Truth
+from dexprior.envs.base import Truth
 from dexprior.envs.panel import Instance
 from dexprior.types import Command
 from dexprior.types.check import Checker
@@ -32,8 +32,8 @@ class RobotState:
     """The last command that was carried out for a whole period; -1 before the first."""
     status: RobotStatus
     """`holding`: commands stopped coming, it stands still. `stopped`: latched until `recover`."""
-    q: Float[np.ndarray, " 7"]
-    qd: Float[np.ndarray, " 7"]
+    q: Float[np.ndarray, " joint"]
+    qd: Float[np.ndarray, " joint"]
     tcp: Float[np.ndarray, " 7"]
     """Pose of the tool centre point, base frame."""
     opening: float
@@ -42,8 +42,8 @@ class RobotState:
     """Of the environment on the tool at this moment, wrist frame [N, N m]."""
     peak_force: float
     """Largest norm of the force since the state before [N]: an impact lasts milliseconds, a period forty."""
-    touch: Float[np.ndarray, " 2"]
-    """Normal force on each pad [N]."""
+    touch: Float[np.ndarray, " finger"]
+    """Normal force on each fingertip [N]."""
     cloud: Float[np.ndarray, "point 3"]
     """Object points that the cell's camera measured, base frame [m]."""
     truth: Truth | None = None
@@ -53,9 +53,10 @@ class RobotState:
         check = Checker(self)
         for name in ("t", "t_host", "opening", "peak_force"):
             object.__setattr__(self, name, float(check.array(name)))
-        for name, size in (("q", 7), ("qd", 7), ("wrench", 6), ("touch", 2)):
-            check.array(name, size)
-        check.array("cloud", *OBSERVATION_SIZES["cloud"])
+        axes: tuple[tuple[str, int | str], ...] = (("q", "joint"), ("qd", "joint"), ("wrench", 6), ("touch", "finger"))
+        for name, axis in axes:
+            check.array(name, axis)
+        check.array("cloud", "point", 3)
         check.poses("tcp")
         check.one_of("status", ("ready", "moving", "holding", "stopped"))
 
@@ -64,8 +65,14 @@ class RobotState:
 class Driver(Protocol):
     """One robot cell. Methods block; none may be called before `connect`; `stop` may come from any thread.
 
-    A driver checks little: what may be sent is decided by `SafetyGate`.
+    A driver checks little: what may be sent is decided by `SafetyGate`. What it raises beyond the errors that are
+    listed here stops the robot too.
     """
+
+    @property
+    def real_time(self) -> bool:
+        """Whether its clock runs by itself. If not, time passes there only while it carries out a command."""
+        ...
 
     @property
     def period(self) -> float:
@@ -110,10 +117,10 @@ class Driver(Protocol):
         ...
 
     def stop(self) -> None:
-        """Stop now and stay so until `recover`.
+        """Slow down at once, by the profile's deceleration, and stay so until `recover`.
 
         Raises:
-            ConnectionLost: the robot is gone; its own watchdog must hold it.
+            ConnectionLost: the robot is gone; it slows down by itself when a connection closes or falls silent.
         """
         ...
 

@@ -12,25 +12,28 @@ from typing import Any, Literal
 from dexprior.artifacts import write_json
 from dexprior.config import to_plain
 from dexprior.envs import wire
-from dexprior.envs.base import OBSERVATION_SIZES, Reading, Truth
+from dexprior.envs.base import Reading
 from dexprior.envs.hardware.driver import RobotState
+from dexprior.envs.hardware.profile import RobotProfile
+from dexprior.envs.messages import scene_to_plain, truth_from_plain, truth_to_plain
 from dexprior.envs.panel import Instance
-from dexprior.errors import BadInput, ConnectionLost
+from dexprior.envs.processes import ServerProcess
+from dexprior.errors import ConnectionLost
 from dexprior.families import ParameterFamily
 from dexprior.types import Command
 from dexprior.worlds.insertion import InsertionConfig
 from dexprior.worlds.stepping import CONTROL_DT
 
-__all__ = ["PROTOCOL", "VERSION", "LoopbackDriver", "state_from_plain", "state_to_plain"]
+__all__ = ["PROTOCOL", "VERSION", "LoopbackDriver", "plain_of_state", "state_from_plain", "state_to_plain"]
 
 PROTOCOL, VERSION = "dexprior.robot", 1
 
 _ROBOT = "dexprior.envs.hardware.robot"
-_FIELDS: dict[str, tuple[int, ...]] = {
-    "q": (7,), "qd": (7,), "tcp": (7,), "opening": (), "wrench": (6,), "peak_force": (), "touch": (2,),
-    "cloud": OBSERVATION_SIZES["cloud"],
+_FIELDS: dict[str, tuple[int | str, ...]] = {
+    "q": ("joint",), "qd": ("joint",), "tcp": (7,), "opening": (), "wrench": (6,), "peak_force": (),
+    "touch": ("finger",), "cloud": ("point", 3),
 }  # fmt: skip
-_TRUTH: dict[str, tuple[int, ...]] = {"nut": (7,), "bolt": (3,), "slip": (), "held": ()}
+_LARGEST = 1e6  # of any number in a state, in SI units; a sensor that says more is broken
 
 
 class LoopbackDriver:
@@ -46,9 +49,10 @@ class LoopbackDriver:
         seed: draws that set of values.
         real_time: whether the robot's clock runs with the wall's. If not, time passes on the robot only while
             it carries out a command, or in `idle`: as fast as asked, and the same in every run.
-        stale_after: seconds on the robot's clock without a command after which it holds.
+        profile: how the robot slows down, and how soon it misses a command.
         tracker: whether its states hold the truth about the nut.
         timeout: seconds within which the robot must answer.
+        port: of a robot that runs already on this machine; its world and its profile are its own.
     """
 
     def __init__(
@@ -59,27 +63,23 @@ class LoopbackDriver:
         cone: Literal["pyramidal", "elliptic"] = "elliptic",
         seed: int = 0,
         real_time: bool = False,
-        stale_after: float = 0.2,
+        profile: RobotProfile | None = None,
         tracker: bool = True,
         timeout: float = 5.0,
+        port: int | None = None,
     ) -> None:
         self._files = {
             "family": None if family is None else family.to_json(),
             "world": None if world is None else to_plain(world),
+            "profile": None if profile is None else to_plain(profile),
         }
-        self._arguments = [
-            "--with-parent",
-            "--cone",
-            cone,
-            "--seed",
-            str(seed),
-            "--stale-after",
-            str(stale_after),
-        ]
+        self._arguments = ["--with-parent", "--cone", cone, "--seed", str(seed)]
         self._arguments += ["--real-time"] * real_time + ["--no-tracker"] * (not tracker)
-        self._timeout = timeout
-        self._robot: wire.ServerProcess | None = None
+        self.real_time = real_time
+        self._timeout, self._port = timeout, port
+        self._robot: ServerProcess | None = None
         self._connection: wire.Connection | None = None
+        self._stopping: wire.Connection | None = None  # for `stop`, which must not wait for a `read` in another thread
         self._sent = -1
 
     @property
@@ -88,7 +88,7 @@ class LoopbackDriver:
         return CONTROL_DT
 
     @property
-    def process(self) -> wire.ServerProcess:
+    def process(self) -> ServerProcess:
         """The robot's process."""
         if self._robot is None:
             raise ConnectionLost("loopback robot: not connected; call connect() first")
@@ -96,26 +96,20 @@ class LoopbackDriver:
 
     def connect(self) -> None:
         """Start the robot and greet it; does nothing when that was done."""
-        if self._robot is not None:
+        if self._connection is not None:
             return
-        arguments = list(self._arguments)
-        with tempfile.TemporaryDirectory(prefix="dexprior-") as folder:  # read before the robot announces itself
-            for name, value in self._files.items():
-                if value is not None:
-                    arguments += [f"--{name}", str(write_json(Path(folder) / f"{name}.json", value))]
-            self._robot = wire.ServerProcess(_ROBOT, arguments)
-        self._connection = wire.connect(self._robot.address, timeout=self._timeout, peer="loopback robot")
-        wire.greet(self._connection, PROTOCOL, VERSION)
+        if self._port is None:
+            arguments = list(self._arguments)
+            with tempfile.TemporaryDirectory(prefix="dexprior-") as folder:  # read before the robot announces itself
+                for name, value in self._files.items():
+                    if value is not None:
+                        arguments += [f"--{name}", str(write_json(Path(folder) / f"{name}.json", value))]
+                self._robot = ServerProcess(_ROBOT, arguments)
+        self._connection, self._stopping = self._reach(), self._reach()
 
     def prepare(self, instance: Instance) -> RobotState:
         """Put the arm home and the objects in place; the instance's parameters are not sent."""
-        scene = {
-            "nut": instance.nut,
-            "bolt": instance.bolt,
-            "nut_yaw": instance.nut_yaw,
-            "seed": instance.seed,
-        }
-        return self._state({"type": "prepare"} | scene)
+        return self._state({"type": "prepare"} | scene_to_plain(instance))
 
     def read(self) -> RobotState:
         """The state at the end of the last accepted command's period."""
@@ -127,8 +121,11 @@ class LoopbackDriver:
         self._sent = command.seq
 
     def stop(self) -> None:
-        """Stop now and stay so until `recover`."""
-        self._request({"type": "stop"})
+        """Slow down at once and stay so until `recover`."""
+        if self._stopping is None:
+            self._request({"type": "stop"})
+        else:
+            self._stopping.request({"type": "stop"})
 
     def recover(self) -> None:
         """End a stop."""
@@ -140,12 +137,19 @@ class LoopbackDriver:
 
     def close(self) -> None:
         """Say goodbye and end the robot's process; again does nothing."""
-        if self._connection is not None:
-            with contextlib.suppress(ConnectionLost):  # gone already: then there is nobody to say goodbye to
-                self._connection.request({"type": "close"})
-            self._connection.close()
+        for connection in (self._connection, self._stopping):
+            if connection is not None:
+                with contextlib.suppress(ConnectionLost):  # gone already: then there is nobody to say goodbye to
+                    connection.request({"type": "close"})
+                connection.close()
         if self._robot is not None:
             self._robot.close()
+
+    def _reach(self) -> wire.Connection:
+        address = (wire.LOCALHOST, self._port) if self._port is not None else self.process.address
+        connection = wire.connect(address, timeout=self._timeout, peer="loopback robot")
+        wire.greet(connection, PROTOCOL, VERSION)
+        return connection
 
     def _state(self, message: Mapping[str, Any]) -> RobotState:
         return state_from_plain(self._request(message), t_host=time.monotonic())
@@ -156,15 +160,19 @@ class LoopbackDriver:
         return self._connection.request(message)
 
 
+def plain_of_state(state: RobotState) -> dict[str, Any]:
+    """A state as it is handed on, without the host's time of arrival."""
+    plain: dict[str, Any] = {name: getattr(state, name) for name in (*_FIELDS, "t", "seq", "status")}
+    return plain | {"truth": truth_to_plain(state.truth)}
+
+
 def state_to_plain(
     reading: Reading, *, t: float, seq: int, status: str, peak_force: float, tracker: bool
 ) -> dict[str, Any]:
     """What the robot says about itself, from the reading of its one world."""
     plain: dict[str, Any] = {name: getattr(reading, name)[0] for name in _FIELDS if name != "peak_force"}
     plain |= {"t": t, "seq": seq, "status": status, "peak_force": peak_force}
-    seen = reading.truth if tracker else None
-    plain["truth"] = None if seen is None else {name: getattr(seen, name)[0] for name in _TRUTH}
-    return plain
+    return plain | {"truth": truth_to_plain(reading.truth) if tracker else None}
 
 
 def state_from_plain(data: Mapping[str, Any], *, t_host: float) -> RobotState:
@@ -173,20 +181,13 @@ def state_from_plain(data: Mapping[str, Any], *, t_host: float) -> RobotState:
     Raises:
         BadInput: a field is missing, not finite, or has another shape.
     """
-    found = {name: wire.array_from(data, name, *shape) for name, shape in _FIELDS.items()}
+    found = {name: wire.array_from(data, name, *shape, limit=_LARGEST) for name, shape in _FIELDS.items()}
     fields = {name: value if value.ndim else float(value) for name, value in found.items()}
-    seq, status, seen = data.get("seq"), data.get("status"), data.get("truth")
-    if not isinstance(seq, int):
-        raise BadInput(f"field 'seq' must be a whole number, got {seq!r}")
-    truth = None
-    if seen is not None:
-        told = {name: wire.array_from(seen, name, *shape)[None] for name, shape in _TRUTH.items()}
-        truth = Truth(**(told | {"held": told["held"].astype(bool)}))
     return RobotState(
-        t=float(wire.array_from(data, "t")),
+        t=float(wire.array_from(data, "t", limit=1e12)),  # [s] a device may count from 1970
         t_host=t_host,
-        seq=seq,
-        status=status,  # type: ignore[arg-type]  # checked by the state itself
-        truth=truth,
+        seq=wire.whole_from(data, "seq", -1, 2**62),
+        status=data.get("status"),  # type: ignore[arg-type]  # checked by the state itself
+        truth=truth_from_plain(data.get("truth")),
         **fields,  # type: ignore[arg-type]
     )

@@ -1,42 +1,47 @@
 """The robot behind `LoopbackDriver`: `python -m dexprior.envs.hardware.robot`.
 
 It is simulated, but behaves like a robot. It has a clock of its own; refuses commands that are out of order
-or not finite; holds when commands stop coming; and latches a stop until `recover`. As on a Franka arm, a
-refused command does *not* stop it: it stays in motion under the command before, until that one is stale.
-Stopping it is the gate's business.
+or not finite; and latches a stop until `recover`. It slows down by its profile's deceleration, in the direction in
+which it moves, when it is stopped, when commands stop coming, and when the connection of whoever drives it closes.
+As on a Franka arm, a refused command does *not* stop it: it stays in motion under the command before, until that
+one is stale. Stopping it is the gate's business.
 """
 
 from __future__ import annotations
 
 import argparse
-import select
-import socket
-import sys
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import mujoco
 import numpy as np
 
+from dexprior.config import validate
 from dexprior.envs import wire
 from dexprior.envs.base import Reading
 from dexprior.envs.hardware.driver import RobotStatus
 from dexprior.envs.hardware.loopback import PROTOCOL, VERSION, state_to_plain
+from dexprior.envs.hardware.profile import RobotProfile
+from dexprior.envs.messages import scene_from_plain
 from dexprior.envs.panel import Instance
+from dexprior.envs.processes import announce, exit_with_parent
+from dexprior.envs.serving import Service, serve
 from dexprior.envs.sim import SimBackend
 from dexprior.envs.sim.serving import add_world_arguments, chosen_world
-from dexprior.errors import BadInput, ConnectionLost, DexpriorError, SafetyStop
+from dexprior.errors import BadInput, DexpriorError, SafetyStop
 from dexprior.families import ParameterFamily
+from dexprior.reading import read_json_object
 from dexprior.types import Command
 from dexprior.worlds.arm import MAX_OPENING
 from dexprior.worlds.insertion import InsertionConfig
 from dexprior.worlds.stepping import CONTROL_DT
 
-__all__ = ["LoopbackRobot", "main", "serve"]
+__all__ = ["LoopbackRobot", "RobotService", "main"]
 
 _CLOCK_START = 1000.0  # [s] so that nobody takes the device's clock for another one
-_FRAME_TIMEOUT = 1.0  # [s] a client that stalls inside a frame must not keep the robot from holding
+_FAST = 10.0  # [m/s, rad/s, m] beyond what any arm does
 _NUT, _BOLT = (0.44, -0.1, 0.0), (0.46, 0.1, 0.0)  # [m] where things are before the first `prepare`
 
 
@@ -49,7 +54,7 @@ class LoopbackRobot:
         cone: friction cone of its solver.
         seed: draws its one set of values.
         real_time: whether somebody calls `tick` by the wall's clock; if not, each command does.
-        stale_after: seconds without a command after which it holds.
+        profile: how it slows down, and how soon it misses a command.
         tracker: whether it tells the truth about the nut.
     """
 
@@ -61,18 +66,22 @@ class LoopbackRobot:
         cone: Literal["pyramidal", "elliptic"] = "elliptic",
         seed: int = 0,
         real_time: bool = False,
-        stale_after: float = 0.2,
+        profile: RobotProfile | None = None,
         tracker: bool = True,
     ) -> None:
-        self.real_time, self.stale_after, self.tracker = real_time, stale_after, tracker
+        self.real_time, self.profile, self.tracker = real_time, profile or RobotProfile(), tracker
         self._backend = SimBackend(1, family=family, world=world, cone=cone, stepper=self._substep)
         address = self._backend.worlds.model.sensor("wrench_force").adr[0]
         self._force = slice(address, address + 3)
+        self._controller = self._backend.worlds.controller
         self._tare, self._peak = np.zeros(3), 0.0
+        self._peaks: dict[int, float] = {}  # largest force since a client's last state, apart from `_peak`
         self._values = family.as_dict(family.sample(np.random.default_rng(seed), 1)[0])
         self._clock = _CLOCK_START
         self._stopped = False
         self._command: Command | None = None
+        self._twist = np.zeros(6)  # that it carries out now
+        self._driving: int | None = None  # the client whose commands it carries out
         self._accepted = self._done = -1
         self._reading = self._place(Instance(_NUT, _BOLT, 0.0, self._values, 0))
 
@@ -83,25 +92,35 @@ class LoopbackRobot:
             return "stopped"
         if self._command is None:
             return "ready"
-        return "holding" if self._clock - self._heard >= self.stale_after - 1e-9 else "moving"
+        stale = self._clock - self._heard >= CONTROL_DT + self.profile.watchdog - 1e-9
+        return "holding" if stale else "moving"
 
     def tick(self) -> None:
         """Carry on for one control period."""
         moving = self._command if self.status == "moving" else None
-        twist = np.zeros((1, 6)) if moving is None else moving.value[None]
-        self._reading = self._backend.step(twist, np.array([self._opening]))
+        mean = self._twist = moving.value if moving is not None else self._twist
+        if moving is None and self._twist.any():
+            mean, self._twist = _slowed(self._twist, self.profile, CONTROL_DT)
+            # the targets keep the lead that this speed needs: one that had turned into force on the environment goes
+            self._controller.reset(np.array([0]), self._reading.q)
+            self._controller.step(self._reading.q, self._twist[None], self.profile.lag)
+        self._reading = self._backend.step(mean[None], np.array([self._opening]))
         self._clock += CONTROL_DT
         if moving is not None:
             self._done = self._accepted
 
-    def answer(self, message: Mapping[str, Any]) -> dict[str, Any] | None:
+    def answer(self, client: int, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer to a request; None for a `read` that must wait for its command's period to end.
+
+        Any client may read and stop; the first one that prepares or commands drives until it leaves.
 
         Raises:
             BadInput: an unknown request, or one that cannot be carried out.
             SafetyStop: a command or a preparation while stopped.
         """
         kind = message["type"]
+        if kind in ("command", "prepare", "recover", "idle"):
+            self._require_driver(client)
         if kind == "command":
             self._accept(wire.command_from_plain(message.get("command")))
         elif kind == "stop":
@@ -111,18 +130,16 @@ class LoopbackRobot:
             self._command = None
         elif kind == "prepare":
             self._require_running("prepare")
-            self._reading = self._place(self._instance(message))
-            return self._state()
+            self._reading = self._place(scene_from_plain(message, self._values))
+            return self._state(client)
         elif kind == "idle":
-            self._idle(float(wire.array_from(message, "seconds")))
-            return self._state()
+            self._idle(float(wire.array_from(message, "seconds", limit=60.0)))
+            return self._state(client)
         elif kind == "read":
-            after = message.get("after", -1)
-            if not isinstance(after, int):
-                raise BadInput(f"field 'after' must be a whole number, got {after!r}")
-            return None if after > self._done and self.status == "moving" else self._state()
+            after = wire.whole_from({"after": -1} | dict(message), "after", -1, 2**62)
+            return None if after > self._done and self.status == "moving" else self._state(client)
         else:
-            raise BadInput(f"unknown request {kind!r}. Known: prepare, command, read, idle, stop, recover")
+            raise BadInput(f"unknown request {kind!r:.80}. Known: prepare, command, read, idle, stop, recover")
         return {"type": "done"}
 
     def _accept(self, command: Command) -> None:
@@ -131,6 +148,8 @@ class LoopbackRobot:
             raise BadInput(f"command {command.seq} holds numbers that are not finite; the robot stays in motion")
         if command.mode != "cartesian_velocity" or command.value.shape != (6,):
             raise BadInput(f"command {command.seq}: mode {command.mode!r} of {command.value.size} numbers is not known")
+        if np.abs(command.value).max() > _FAST or not 0 <= (command.gripper or 0.0) <= _FAST:
+            raise BadInput(f"command {command.seq} asks for more than {_FAST:g} m/s or m: no arm does that")
         if command.seq <= self._accepted:
             raise BadInput(f"command {command.seq} came after command {self._accepted}")
         self._command, self._accepted, self._heard = command, command.seq, self._clock
@@ -142,17 +161,19 @@ class LoopbackRobot:
     def _idle(self, seconds: float) -> None:
         if self.real_time:
             raise BadInput("idle: this robot's clock runs by itself; just wait")
-        if not 0 <= seconds <= 60:
+        if seconds < 0:
             raise BadInput(f"idle: {seconds} s, allowed are 0 to 60")
         for _ in range(round(seconds / CONTROL_DT)):
             self.tick()
 
     def _place(self, instance: Instance) -> Reading:
         self._command = None
+        self._twist = np.zeros(6)
         self._heard = self._clock
         self._opening = MAX_OPENING
         reading = self._backend.reset([instance])
         self._tare, self._peak = self._backend.worlds.data.sensordata[self._force].copy(), 0.0
+        self._peaks = dict.fromkeys(self._peaks, 0.0)
         return reading
 
     def _substep(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
@@ -160,96 +181,71 @@ class LoopbackRobot:
         mujoco.mj_step(model, data)
         self._peak = max(self._peak, float(np.linalg.norm(data.sensordata[self._force] - self._tare)))
 
-    def _instance(self, message: Mapping[str, Any]) -> Instance:
-        nut, bolt = (tuple(map(float, wire.array_from(message, name, 3))) for name in ("nut", "bolt"))
-        return Instance(
-            nut=nut,  # type: ignore[arg-type]  # three, as checked
-            bolt=bolt,  # type: ignore[arg-type]
-            nut_yaw=float(wire.array_from(message, "nut_yaw")),
-            parameters=self._values,
-            seed=int(wire.array_from(message, "seed")),
-        )
-
-    def _state(self) -> dict[str, Any]:
+    def _state(self, client: int) -> dict[str, Any]:
+        self._peaks.setdefault(client, 0.0)
+        for other in self._peaks:
+            self._peaks[other] = max(self._peaks[other], self._peak)
+        peak, self._peaks[client], self._peak = self._peaks[client], 0.0, 0.0
         plain = state_to_plain(
-            self._reading,
-            t=self._clock,
-            seq=self._done,
-            status=self.status,
-            peak_force=self._peak,
-            tracker=self.tracker,
+            self._reading, t=self._clock, seq=self._done, status=self.status, peak_force=peak, tracker=self.tracker
         )
-        self._peak = 0.0
         return {"type": "state"} | plain
+
+    def left(self, client: int) -> None:
+        """A client is gone. If it drove, the robot slows down, as far as time passes by itself, and counts anew."""
+        self._peaks.pop(client, None)
+        if client == self._driving:
+            self._driving = None
+            self._heard = -np.inf
+            self._accepted = self._done = -1
+
+    def _require_driver(self, client: int) -> None:
+        if self._driving not in (None, client):
+            raise BadInput("another client drives this robot; it must leave first")
+        self._driving = client
 
     def _require_running(self, what: str) -> None:
         if self._stopped:
             raise SafetyStop(f"{what} refused: the robot is stopped; look, then recover")
 
 
-def serve(robot: LoopbackRobot, listener: socket.socket) -> None:
-    """Serve one client after the other, for ever; a robot in real time moves on while nobody talks to it."""
-    session: _Session | None = None
-    due = time.monotonic() + CONTROL_DT
-    while True:
-        left = max(due - time.monotonic(), 0.0) if robot.real_time else None
-        ready, _, _ = select.select([listener if session is None else session.connection], [], [], left)
-        try:
-            if ready:
-                session = _admit(robot, listener) if session is None else session.heard()
-            if robot.real_time and time.monotonic() >= due:
-                robot.tick()
-                due = max(due + CONTROL_DT, time.monotonic())  # an overloaded machine loses time, it never races
-                if session is not None:
-                    session.ticked()
-        except (BadInput, ConnectionLost) as error:
-            print(f"loopback robot: {error}", file=sys.stderr)
-            if session is not None:
-                session.connection.close()
-            session = None
+def _slowed(twist: np.ndarray, profile: RobotProfile, dt: float) -> tuple[np.ndarray, np.ndarray]:
+    """Mean over the next `dt` seconds, and twist after them, of a tool that slows down in its direction."""
+    mean, after = np.zeros(6), np.zeros(6)
+    for part, deceleration in ((slice(0, 3), profile.deceleration), (slice(3, 6), profile.angular_deceleration)):
+        speed = float(np.linalg.norm(twist[part]))
+        if speed > 0:
+            end = max(speed - deceleration * dt, 0.0)
+            way = (speed * speed - end * end) / (2 * deceleration)
+            mean[part], after[part] = twist[part] * (way / (speed * dt)), twist[part] * (end / speed)
+    return mean, after
 
 
-class _Session:
-    """One client: its connection, and perhaps a `read` that waits until its command was carried out."""
+class RobotService(Service):
+    """The robot behind a socket; in real time it moves on while nobody talks to it."""
 
-    def __init__(self, robot: LoopbackRobot, connection: wire.Connection) -> None:
-        self.robot, self.connection = robot, connection
-        self._waiting: Mapping[str, Any] | None = None
+    protocol, version, name = PROTOCOL, VERSION, "loopback robot"
 
-    def heard(self) -> _Session | None:
-        """Take one message; None when it was the goodbye."""
-        message = self.connection.receive()
-        if message["type"] == "close":
-            self.connection.send({"type": "closed"})
-            self.connection.close()
-            return None
-        self._answer(message)
-        return self
+    def __init__(self, robot: LoopbackRobot) -> None:
+        self.robot = robot
+        self._due = time.monotonic() + CONTROL_DT
 
-    def ticked(self) -> None:
-        """Time has passed: perhaps the waiting `read` can be answered."""
-        if self._waiting is not None:
-            self._answer(self._waiting)
+    def answer(self, client: int, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The answer to a request; see `LoopbackRobot.answer`."""
+        return self.robot.answer(client, message)
 
-    def _answer(self, message: Mapping[str, Any]) -> None:
-        try:
-            answer = self.robot.answer(message)
-        except DexpriorError as error:
-            answer = wire.error_message(error)
-        self._waiting = message if answer is None else None
-        if answer is not None:
-            self.connection.send(answer)
+    def left(self, client: int, *, goodbye: bool) -> None:
+        """A client is gone; see `LoopbackRobot.left`."""
+        self.robot.left(client)
 
+    def due(self) -> float | None:
+        """The next period's end, where the clock runs by itself."""
+        return self._due if self.robot.real_time else None
 
-def _admit(robot: LoopbackRobot, listener: socket.socket) -> _Session:
-    sock, (host, port, *_) = listener.accept()
-    connection = wire.Connection(sock, timeout=_FRAME_TIMEOUT, peer=f"client {host}:{port}")
-    try:
-        wire.welcome(connection, PROTOCOL, VERSION)
-    except (BadInput, ConnectionLost):
-        connection.close()
-        raise
-    return _Session(robot, connection)
+    def tick(self) -> None:
+        """Carry on for one period; an overloaded machine loses time, it never races."""
+        self.robot.tick()
+        self._due = max(self._due + CONTROL_DT, time.monotonic())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -257,13 +253,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m dexprior.envs.hardware.robot", description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0 lets the system choose; always on 127.0.0.1")
     parser.add_argument("--real-time", action="store_true", help="let its clock run with the wall's")
-    parser.add_argument("--stale-after", type=float, default=0.2, help="seconds without a command until it holds")
+    parser.add_argument("--profile", type=Path, help="JSON file of how it slows down")
     add_world_arguments(parser)
     chosen = parser.parse_args(arguments)
     if chosen.with_parent:
-        wire.exit_with_parent()
+        exit_with_parent()
     try:
         family, world = chosen_world(chosen)
+        profile = {} if chosen.profile is None else read_json_object(chosen.profile)
+        how = validate(RobotProfile, profile, where=str(chosen.profile))
         listener = wire.listen(wire.LOCALHOST, chosen.port)
     except DexpriorError as error:
         parser.exit(2, f"loopback robot: {error}\n")
@@ -273,11 +271,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         cone=chosen.cone,
         seed=chosen.seed,
         real_time=chosen.real_time,
-        stale_after=chosen.stale_after,
+        profile=how,
         tracker=not chosen.no_tracker,
     )
-    wire.announce(listener)
-    serve(robot, listener)
+    announce(listener)
+    serve(RobotService(robot), listener)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,12 @@ from jaxtyping import Float
 
 from dexprior.artifacts import write_json
 from dexprior.config import to_plain, validate
-from dexprior.envs import wire
 from dexprior.envs.base import Reading
+from dexprior.envs.messages import scene_to_plain
 from dexprior.envs.panel import Instance
+from dexprior.envs.processes import ServerProcess
 from dexprior.envs.reality import messages
-from dexprior.envs.reality.session import Session
+from dexprior.envs.session import Session
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
 from dexprior.worlds.insertion import InsertionConfig
@@ -34,7 +35,7 @@ def start_server(
     seed: int = 0,
     tracker: bool = True,
     start_timeout: float = 60.0,
-) -> wire.ServerProcess:
+) -> ServerProcess:
     """Run a reality server on an ephemeral local port; use as a context manager, `address` says where it is.
 
     The process ends on leaving the context, and when this process dies.
@@ -60,7 +61,7 @@ def start_server(
         ):
             if value is not None:
                 arguments += [f"--{name}", str(write_json(Path(folder) / f"{name}.json", value))]
-        return wire.ServerProcess(_SERVER, arguments, start_timeout=start_timeout)
+        return ServerProcess(_SERVER, arguments, start_timeout=start_timeout)
 
 
 class RealityBackend:
@@ -78,11 +79,10 @@ class RealityBackend:
         BadInput: something else listens there.
     """
 
-    def __init__(self, address: tuple[str, int] | wire.ServerProcess, *, timeout: float = 10.0) -> None:
-        self._session = Session(address, timeout=timeout, peer="reality server")
-        description = self._session.description
-        self._world = validate(InsertionConfig, description["world"], where="reality server: world")
-        self.engine, self.tracker = str(description["engine"]), bool(description["tracker"])
+    def __init__(self, address: tuple[str, int] | ServerProcess, *, timeout: float = 10.0) -> None:
+        self._session = Session(address, (messages.PROTOCOL, messages.VERSION), timeout=timeout, peer="reality server")
+        self._world = validate(InsertionConfig, self._session.told("world", dict), where="reality server: world")
+        self.engine, self.tracker = self._session.told("engine", str), self._session.told("tracker", bool)
 
     @property
     def n(self) -> int:
@@ -103,7 +103,7 @@ class RealityBackend:
         """
         if len(instances) != 1:
             raise BadInput(f"{len(instances)} instances for the one world of a reality server")
-        answer = self._session.request({"type": "reset"} | messages.instance_to_plain(instances[0]))
+        answer = self._session.request({"type": "reset"} | scene_to_plain(instances[0]))
         return messages.reading_from_plain(answer)
 
     def step(self, twist: Float[np.ndarray, "n 6"], opening: Float[np.ndarray, " n"]) -> Reading:

@@ -1,50 +1,44 @@
 """A world in a process of its own, behind a socket: `python -m dexprior.envs.reality.server --port 0`.
 
-Prints {"host": ..., "port": ...} as one line on stdout and serves one client after the other. Its contact
-parameters are its own: a client places the objects and moves the robot, and can learn the rest only by
-touching it.
+Prints {"host": ..., "port": ...} as one line on stdout. Its contact parameters are its own: a client places the
+objects and moves the robot, and can learn the rest only by touching it.
 """
 
 from __future__ import annotations
 
 import argparse
-import socket
-import sys
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from dexprior.config import to_plain
 from dexprior.envs import wire
 from dexprior.envs.base import Backend
+from dexprior.envs.messages import scene_from_plain
+from dexprior.envs.processes import announce, exit_with_parent
 from dexprior.envs.reality import messages
+from dexprior.envs.serving import Service, serve
 from dexprior.envs.sim import SimBackend
 from dexprior.envs.sim.serving import add_world_arguments, chosen_world
-from dexprior.errors import BadInput, ConnectionLost, DexpriorError
+from dexprior.errors import BadInput, DexpriorError
 from dexprior.worlds.stepping import CONTROL_DT
 
-__all__ = ["Served", "ServedWorld", "main", "serve"]
-
-_FRAME_TIMEOUT = 10.0  # [s]
-
-
-class Served(Protocol):
-    """What `serve` puts behind a socket."""
-
-    started: bool
-    """Set to False for each new client."""
-
-    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to one request; raises BadInput for one that cannot be carried out."""
-        ...
+__all__ = ["ServedWorld", "main"]
 
 
 @dataclass
-class ServedWorld:
-    """One world, of any engine that implements `Backend`, and what its server knows about it."""
+class ServedWorld(Service):
+    """One world, of any engine that implements `Backend`, and what its server knows about it.
+
+    It belongs to the client that reset it last, until that one leaves. A reset by another waits while the owner is
+    busy; an owner that was silent for `patience` seconds loses the world to it.
+    """
+
+    protocol, version, name = messages.PROTOCOL, messages.VERSION, "reality server"
 
     backend: Backend
     """With n = 1."""
@@ -54,14 +48,18 @@ class ServedWorld:
     """What simulates it, with its version."""
     tracker: bool = True
     """Whether the truth about the nut is told."""
-    started: bool = False
-    """Whether `reset` was called; a step is refused before that."""
+    patience: float = 2.0
+    """Silence after which a waiting client gets the world, and twice that until it is told to try later [s]."""
+    _owner: int | None = field(default=None, init=False)
+    _heard: float = field(default=0.0, init=False)
+    _waiting: dict[int, float] = field(default_factory=dict, init=False)
+    """Since when clients wait for the world [monotonic s]."""
 
-    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to one request.
+    def answer(self, client: int, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The answer to one request; None for a reset that waits for its turn.
 
         Raises:
-            BadInput: an unknown request, or one whose fields do not fit.
+            BadInput: an unknown request, one whose fields do not fit, or a step in a world that is another's.
         """
         kind = message["type"]
         if kind == "describe":
@@ -73,50 +71,49 @@ class ServedWorld:
                 "tracker": self.tracker,
             }
         if kind == "reset":
-            reading = self.backend.reset([messages.instance_from_plain(message, self.parameters)])
-            self.started = True
+            instance = scene_from_plain(message, self.parameters)
+            if not self._turn(client):
+                return None
+            reading = self.backend.reset([instance])
+            self._owner = client
         elif kind == "step":
-            if not self.started:
-                raise BadInput("step before reset: the world has no state yet")
+            if self._owner != client:
+                whose = "the world has no state yet" if self._owner is None else "another client has the world now"
+                raise BadInput(f"step before reset: {whose}")
             reading = self.backend.step(*messages.require_step(message))
         else:
-            raise BadInput(f"unknown request {kind!r}. Known: describe, reset, step, close")
+            raise BadInput(f"unknown request {kind!r:.80}. Known: describe, reset, step, close")
+        self._heard = time.monotonic()
         return {"type": "reading"} | messages.reading_to_plain(reading, tracker=self.tracker)
 
+    def left(self, client: int, *, goodbye: bool) -> None:
+        """Free the world, if it was this client's."""
+        self._waiting.pop(client, None)
+        if self._owner == client:
+            self._owner = None
 
-def serve(world: Served, listener: socket.socket, *, idle: float = 600.0) -> None:
-    """Serve clients one after the other, for ever.
+    def due(self) -> float | None:
+        """When a client that waits has waited long enough."""
+        turns = [
+            min(max(self._heard, since) + self.patience, since + 2 * self.patience) for since in self._waiting.values()
+        ]
+        return min(turns, default=None)
 
-    Args:
-        world: what is served.
-        listener: from `wire.listen`.
-        idle: seconds after which a silent client is dropped, so that the next one gets its turn.
-    """
-    while True:
-        sock, (host, port, *_) = listener.accept()
-        connection = wire.Connection(sock, timeout=_FRAME_TIMEOUT, peer=f"client {host}:{port}")
-        world.started = False
-        try:
-            wire.welcome(connection, messages.PROTOCOL, messages.VERSION)
-            _converse(world, connection, idle)
-        except (BadInput, ConnectionLost) as error:
-            print(f"reality server: {error}", file=sys.stderr)
-        finally:
-            connection.close()
+    def _turn(self, client: int) -> bool:
+        """Whether a client may have the world now.
 
-
-def _converse(world: Served, connection: wire.Connection, idle: float) -> None:
-    while True:
-        message = connection.receive(wait=idle)
-        if message["type"] == "close":
-            connection.send({"type": "closed"})
-            return
-        try:
-            connection.send(world.answer(message))
-        except ConnectionLost:
-            raise
-        except DexpriorError as error:  # a refused request, or a reading that is not finite: nothing was sent yet
-            connection.send(wire.error_message(error))
+        Raises:
+            BadInput: it has waited long enough for one that stays busy.
+        """
+        now = time.monotonic()
+        since = self._waiting.setdefault(client, now)
+        if self._owner in (None, client) or now - self._heard >= self.patience:
+            del self._waiting[client]
+            return True
+        if now - since >= 2 * self.patience:
+            del self._waiting[client]
+            raise BadInput("another client is busy in this world; try again later, or start a server of your own")
+        return False
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -127,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     add_world_arguments(parser)
     chosen = parser.parse_args(arguments)
     if chosen.with_parent:
-        wire.exit_with_parent()
+        exit_with_parent()
     try:
         family, world = chosen_world(chosen)
         listener = wire.listen(chosen.host, chosen.port)
@@ -139,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         engine=f"mujoco {version('mujoco')}",
         tracker=not chosen.no_tracker,
     )
-    wire.announce(listener)
+    announce(listener)
     serve(served, listener)
 
 

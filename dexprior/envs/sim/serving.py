@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 from dexprior.config import validate
-from dexprior.envs import wire
 from dexprior.families import ParameterFamily
+from dexprior.reading import read_json_object
 from dexprior.worlds.insertion import OTHER_FAMILY, InsertionConfig
 
 __all__ = ["add_world_arguments", "chosen_world"]
@@ -30,5 +30,5 @@ def chosen_world(chosen: argparse.Namespace) -> tuple[ParameterFamily, Insertion
         BadInput, ConfigError: a file that cannot be read, or is neither.
     """
     family = OTHER_FAMILY if chosen.family is None else ParameterFamily.read(chosen.family)
-    sizes = {} if chosen.world is None else wire.read_json(chosen.world)
+    sizes = {} if chosen.world is None else read_json_object(chosen.world)
     return family, validate(InsertionConfig, sizes, where=str(chosen.world))

@@ -13,8 +13,10 @@ from jaxtyping import Float
 from dexprior.artifacts import write_json
 from dexprior.config import to_plain, validate
 from dexprior.envs import wire
+from dexprior.envs.processes import ServerProcess
+from dexprior.envs.reality.messages import PROTOCOL, VERSION
 from dexprior.envs.reality.pushing.recording import CaptureConfig, Recordings
-from dexprior.envs.reality.session import Session
+from dexprior.envs.session import Session
 from dexprior.errors import BadInput
 from dexprior.worlds.pushing import PushingConfig, Strikes, rod_at_touch
 
@@ -31,7 +33,7 @@ def start_table(
     noise: bool = True,
     truth: bool = False,
     start_timeout: float = 60.0,
-) -> wire.ServerProcess:
+) -> ServerProcess:
     """Run a table server on an ephemeral local port; use as a context manager, `address` says where it is.
 
     Args:
@@ -49,7 +51,7 @@ def start_table(
     arguments += ([] if noise else ["--no-noise"]) + (["--truth"] if truth else [])
     with tempfile.TemporaryDirectory(prefix="dexprior-") as folder:  # read by the server before it announces itself
         file = write_json(Path(folder) / "world.json", to_plain(world))
-        return wire.ServerProcess(_SERVER, [*arguments, "--world", str(file)], start_timeout=start_timeout)
+        return ServerProcess(_SERVER, [*arguments, "--world", str(file)], start_timeout=start_timeout)
 
 
 class RealTable:
@@ -64,14 +66,15 @@ class RealTable:
         BadInput: something else listens there.
     """
 
-    def __init__(self, address: tuple[str, int] | wire.ServerProcess, *, timeout: float = 30.0) -> None:
-        self._session = Session(address, timeout=timeout, peer="table server")
+    def __init__(self, address: tuple[str, int] | ServerProcess, *, timeout: float = 30.0) -> None:
+        self._session = Session(address, (PROTOCOL, VERSION), timeout=timeout, peer="table server")
         description, where = self._session.description, self._session.address
         if description.get("task") != "pushing":
-            raise BadInput(f"the server at {where[0]}:{where[1]} serves another task: {description.get('engine')}")
-        self.world = validate(PushingConfig, description["world"], where="table server: world")
-        self.capture = validate(CaptureConfig, description["capture"], where="table server: capture")
-        self.engine, self.truth = str(description["engine"]), bool(description["truth"])
+            engine = f"{description.get('engine')}"[:80]
+            raise BadInput(f"the server at {where[0]}:{where[1]} serves another task: {engine}")
+        self.world = validate(PushingConfig, self._session.told("world", dict), where="table server: world")
+        self.capture = validate(CaptureConfig, self._session.told("capture", dict), where="table server: capture")
+        self.engine, self.truth = self._session.told("engine", str), self._session.told("truth", bool)
 
     def __call__(self, pose: Float[np.ndarray, "strike 3"], strikes: Strikes) -> Float[np.ndarray, "strike 3"]:
         """Where the struck objects come to rest, as measured."""
@@ -125,12 +128,12 @@ class RealTable:
                 "alpha": strikes.alpha[k],
                 "speed": strikes.speed[k],
                 "beta": strikes.beta[k],
-                "seed": [seed, k],
+                "seed": seed,
+                "number": k,
             }
         )
-        frames = len(answer.get("track", ()))
         found = {
-            "track": wire.array_from(answer, "track", frames, 3),
+            "track": wire.array_from(answer, "track", "frame", 3),
             "touch": wire.array_from(answer, "touch", 2),
             "final_pose": wire.array_from(answer, "final_pose", 3),
         }

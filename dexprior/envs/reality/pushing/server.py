@@ -9,32 +9,36 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from dexprior.config import to_plain, validate
 from dexprior.envs import wire
+from dexprior.envs.processes import announce, exit_with_parent
+from dexprior.envs.reality.messages import PROTOCOL, VERSION
 from dexprior.envs.reality.pushing.recording import CaptureConfig
 from dexprior.envs.reality.pushing.table import SETTINGS, BulletTable
-from dexprior.envs.reality.server import serve
+from dexprior.envs.serving import Service, serve
 from dexprior.errors import BadInput, DexpriorError
+from dexprior.reading import read_json_object
 from dexprior.worlds.pushing import PushingConfig, Strikes
 
 __all__ = ["ServedTable", "main"]
 
+_LARGEST = 100.0  # [rad, m/s, m] of anything in a strike
 _GEOMETRY = ("shape", "size", "facets", "height", "mass", "rod_radius", "rod_mass")
 
 
 @dataclass
-class ServedTable:
-    """A table, and what its server tells about it."""
+class ServedTable(Service):
+    """A table, and what its server tells about it; it has no state between strikes, so that clients take turns."""
+
+    protocol, version, name = PROTOCOL, VERSION, "table server"
 
     table: BulletTable
-    started: bool = False
-    """Set by `serve`; a table has no state between strikes."""
 
-    def answer(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def answer(self, client: int, message: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to one request.
 
         Raises:
@@ -49,13 +53,15 @@ class ServedTable:
                 "world": {name: getattr(world, name) for name in _GEOMETRY},
                 "capture": to_plain(self.table.capture),
                 "truth": self.table.truth,
-                "engine": f"pybullet {version('pybullet')}",
+                "engine": f"pybullet {metadata.version('pybullet')}",
             }
         if kind != "strike":
-            raise BadInput(f"unknown request {kind!r}. Known: describe, strike, close")
-        strike = Strikes(**{name: wire.array_from(message, name)[None] for name in ("alpha", "speed", "beta")})
-        seed, number = (int(n) for n in wire.array_from(message, "seed", 2))
-        found = self.table.record(wire.array_from(message, "pose", 3)[None], strike, seed=seed, first=number)
+            raise BadInput(f"unknown request {kind!r:.80}. Known: describe, strike, close")
+        fields = ("alpha", "speed", "beta")
+        strike = Strikes(**{name: wire.array_from(message, name, limit=_LARGEST)[None] for name in fields})
+        pose = wire.array_from(message, "pose", 3, limit=_LARGEST)[None]
+        seed, number = (wire.whole_from(message, name, 0, 2**63 - 1) for name in ("seed", "number"))
+        found = self.table.record(pose, strike, seed=seed, first=number)
         return {
             "type": "recording",
             "track": found.track[0],
@@ -78,11 +84,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
     chosen = parser.parse_args(arguments)
     if chosen.with_parent:
-        wire.exit_with_parent()
+        exit_with_parent()
     try:
         if not 0 <= chosen.setting < len(SETTINGS):
             raise BadInput(f"--setting {chosen.setting}: there are 0 to {len(SETTINGS) - 1}")
-        sizes = {} if chosen.world is None else wire.read_json(chosen.world)
+        sizes = {} if chosen.world is None else read_json_object(chosen.world)
         world = validate(PushingConfig, sizes, where=str(chosen.world))
         capture = CaptureConfig()
         if chosen.no_noise:
@@ -91,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         listener = wire.listen(chosen.host, chosen.port)
     except DexpriorError as error:
         parser.exit(2, f"table server: {error}\n")
-    wire.announce(listener)
+    announce(listener)
     serve(ServedTable(table), listener)
 
 

@@ -1,0 +1,250 @@
+"""The gate in a process of its own, beside the robot: `python -m dexprior.envs.hardware.server`.
+
+    policy's process  -- dexprior.gate -->  this process  -- dexprior.robot -->  robot
+
+It outlives the policy. When the policy's connection closes without a goodbye it stops the robot and latches; when the
+policy falls silent while the robot moves it holds the robot; when its own parent ends it stops the robot, waits until
+it stands, keeps the evidence, and ends. One client drives; others may look at the evidence, and stop the robot.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dexprior.config import to_plain, validate
+from dexprior.envs import wire
+from dexprior.envs.hardware.driver import Driver, RobotState
+from dexprior.envs.hardware.evidence import evidence_to_plain
+from dexprior.envs.hardware.gate import SafetyGate
+from dexprior.envs.hardware.loopback import LoopbackDriver, plain_of_state
+from dexprior.envs.hardware.options import PROTOCOL, VERSION, HardwareOptions
+from dexprior.envs.messages import scene_from_plain
+from dexprior.envs.processes import announce
+from dexprior.envs.serving import Service, serve
+from dexprior.errors import BadInput, DexpriorError
+from dexprior.families import ParameterFamily
+from dexprior.reading import read_json_object
+from dexprior.worlds.insertion import OTHER_FAMILY, InsertionConfig
+
+__all__ = ["GateService", "main"]
+
+_MOST_EVIDENCE = 1000  # decisions in one answer: half of the largest message
+_POLL = 1e-3  # [s] between two looks at whether a state has come
+_STANDING = 0.02  # [rad/s] of every joint
+_PATIENCE = 2.0  # [s] until a robot that was told to stop must stand
+
+
+class GateService(Service):
+    """The gate and its driver behind a socket.
+
+    Args:
+        gate: the only way to the robot.
+        driver: of the robot, connected.
+        world: sizes of nut and bolt in the cell.
+        keep: folder for the evidence.
+    """
+
+    protocol, version, name = PROTOCOL, VERSION, "safety gate"
+
+    def __init__(
+        self, gate: SafetyGate, driver: Driver, *, world: InsertionConfig | None = None, keep: Path | None = None
+    ) -> None:
+        self.gate, self.driver = gate, driver
+        self._world, self._keep = world or InsertionConfig(), keep
+        self._driving: int | None = None
+        self._heard = 0.0
+        self._kept: object = None
+        # in real time a read waits for its period to end; meanwhile clients are heard, and a stop goes through
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="driver")
+        self._reading: Future[RobotState] | None = None
+
+    def answer(self, client: int, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The answer to one request.
+
+        Raises:
+            BadInput: an unknown request, one whose fields do not fit, or another client drives.
+            SafetyStop: the gate stopped the robot, now or before.
+            ConnectionLost: the robot is gone.
+        """
+        try:
+            return self._answer(client, message)
+        finally:
+            self._save()
+
+    def left(self, client: int, *, goodbye: bool) -> None:
+        """A client is gone: a driver that said goodbye leaves a robot that stands, any other one a stopped one."""
+        if client != self._driving:
+            return
+        self._driving = self._reading = None
+        try:
+            if goodbye:
+                self.gate.release(self.driver)
+            else:
+                self._emergency("whoever drove the robot is gone without a goodbye", "connection")
+        except DexpriorError as error:
+            print(f"{self.name}: {error}", file=sys.stderr)
+        self._save()
+
+    def failed(self, error: Exception) -> None:
+        """The gate itself failed: nothing may move any more."""
+        self._emergency(f"the gate failed: {error!r:.200}", "emergency_stop")
+        self._save()
+
+    def due(self) -> float | None:
+        """When a moving robot misses its next command."""
+        if self._reading is not None:
+            return time.monotonic() + _POLL
+        if not (self.driver.real_time and self.gate.moving):
+            return None
+        return self._heard + self.driver.period + self.gate.config.robot.watchdog
+
+    def tick(self) -> None:
+        """The next command did not come in time: hold."""
+        silent = time.monotonic() - self._heard
+        if not self.gate.moving or silent < self.driver.period + self.gate.config.robot.watchdog:
+            return
+        try:
+            self.gate.silence(silent, self.driver)
+        except DexpriorError as error:
+            print(f"{self.name}: {error}", file=sys.stderr)
+        self._save()
+
+    def end(self) -> None:
+        """Stop the robot, wait until it stands, keep the evidence, let go of the robot."""
+        if self.gate.moving:
+            self._emergency("the gate's process ends", "emergency_stop")
+        if self.driver.real_time:
+            self._wait()
+        self._save()
+        self.driver.close()
+
+    def _answer(self, client: int, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        kind = message["type"]
+        if kind == "describe":
+            return {
+                "type": "description",
+                "world": to_plain(self._world),
+                "gate": to_plain(self.gate.config),
+                "period": self.driver.period,
+                "real_time": self.driver.real_time,
+            }
+        if kind == "stop":
+            self._emergency(_text(message, "reason"), "emergency_stop")
+            return {"type": "done"}
+        if kind == "evidence":
+            last = wire.whole_from(message, "last", 1, _MOST_EVIDENCE)
+            return {"type": "evidence", "evidence": [evidence_to_plain(e) for e in self.gate.evidence[-last:]]}
+        if self._driving not in (None, client):
+            raise BadInput("another client drives this robot; it must leave first")
+        if kind == "command":
+            self._driving = client
+            command = self.gate.understand(lambda: wire.command_from_plain(message.get("command")), self.driver)
+            self._heard = time.monotonic()
+            return {"type": "decision", "evidence": evidence_to_plain(self.gate.send(command, self.driver))}
+        if kind == "read":
+            return self._read()
+        if kind == "prepare":
+            scene, succeeded = scene_from_plain(message, {}), message.get("succeeded")
+            if succeeded is not None and not isinstance(succeeded, bool):
+                raise BadInput(f"field 'succeeded' must be true, false or null, got {succeeded!r:.80}")
+            self._driving, self._reading = client, None
+            self.gate.episode(succeeded, self.driver)
+            return _told(self.gate.prepare(scene, self.driver))
+        if kind == "recover":
+            self._reading = None
+            self.gate.reset(self.driver, by=_text(message, "by"))
+            return {"type": "done"}
+        known = "describe, prepare, command, read, stop, recover, evidence, close"
+        raise BadInput(f"unknown request {kind!r:.80}. Known: {known}")
+
+    def _read(self) -> dict[str, Any] | None:
+        """A state, or None while it is waited for."""
+        if not self.driver.real_time:
+            return _told(self.gate.read(self.driver))
+        self.gate.require_unlatched()
+        if self._reading is None:
+            self._reading = self._reader.submit(self.driver.read)
+        if not self._reading.done():
+            return None
+        found, self._reading = self._reading, None
+        return _told(self.gate.read(self.driver, found.result))
+
+    def _emergency(self, reason: str, rule: Any) -> None:
+        try:
+            self.gate.emergency_stop(self.driver, reason, rule=rule)
+        except Exception as error:  # noqa: BLE001  # the outermost edge of somebody else's driver: it is latched
+            print(f"{self.name}: {reason}; and the robot cannot be told to stop: {error}", file=sys.stderr)
+
+    def _wait(self) -> None:
+        deadline = time.monotonic() + _PATIENCE
+        try:
+            while time.monotonic() < deadline and np.abs(self.driver.read().qd).max(initial=0.0) > _STANDING:
+                time.sleep(self.driver.period / 4)
+        except (DexpriorError, OSError) as error:
+            print(f"{self.name}: the robot cannot be seen to stand: {error}", file=sys.stderr)
+
+    def _save(self) -> None:
+        """Keep the evidence of a stop on disk, once."""
+        if self._keep is not None and self.gate.latched is not self._kept:
+            self._kept = self.gate.latched
+            self.gate.save(self._keep)
+
+
+def _told(state: RobotState) -> dict[str, Any]:
+    return {"type": "state", "t_host": state.t_host} | plain_of_state(state)
+
+
+def _text(message: Mapping[str, Any], name: str) -> str:
+    value = message.get(name)
+    if not isinstance(value, str) or not value.strip() or len(value) > 1000:
+        raise BadInput(f"field {name!r} must be a text of 1 to 1000 characters, got {value!r:.80}")
+    return value
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Reach the robot that the command line names, and serve its gate."""
+    parser = argparse.ArgumentParser(prog="python -m dexprior.envs.hardware.server", description=__doc__)
+    parser.add_argument("--port", type=int, default=0, help="0 lets the system choose; always on 127.0.0.1")
+    parser.add_argument("--options", type=Path, help="JSON file: which robot, and what may be sent to it")
+    parser.add_argument("--family", type=Path, help="JSON file of the loopback robot's parameter family")
+    parser.add_argument("--world", type=Path, help="JSON file of nut and bolt sizes")
+    parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
+    chosen = parser.parse_args(arguments)
+    try:
+        plain = {} if chosen.options is None else read_json_object(chosen.options)
+        options = validate(HardwareOptions, plain, where=str(chosen.options))
+        sizes = {} if chosen.world is None else read_json_object(chosen.world)
+        world = validate(InsertionConfig, sizes, where=str(chosen.world))
+        driver = LoopbackDriver(
+            family=OTHER_FAMILY if chosen.family is None else ParameterFamily.read(chosen.family),
+            world=world,
+            cone=options.cone,
+            seed=options.seed,
+            real_time=options.real_time,
+            profile=options.gate.robot,
+            tracker=options.tracker,
+            port=options.port,
+        )
+        gate = SafetyGate(options.gate, lockstep=not options.real_time)
+        driver.connect()
+        listener = wire.listen(wire.LOCALHOST, chosen.port)
+    except DexpriorError as error:
+        parser.exit(2, f"safety gate: {error}\n")
+    service = GateService(gate, driver, world=world, keep=None if options.keep is None else Path(options.keep))
+    announce(listener)
+    try:
+        serve(service, listener, parent=0 if chosen.with_parent else None)
+    finally:
+        service.end()
+
+
+if __name__ == "__main__":
+    main()
