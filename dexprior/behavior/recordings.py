@@ -124,12 +124,8 @@ def read_recordings(path: str | Path, *, max_opening: float) -> Recordings:
 
 
 def _manifest(path: Path) -> dict[str, Any]:
-    plain = read_object(
-        path,
-        "a manifest of recordings",
-        schema=MANIFEST,
-        absent="`dexprior ledger plan results=... recordings=...` writes such a manifest.",
-    )
+    absent = "`dexprior ledger plan results=... recordings=...` writes such a manifest."
+    plain = read_object(path, "a manifest of recordings", schema=MANIFEST, absent=absent)
     with as_described("a manifest of recordings", path, ArtifactError):
         listed = [
             (text(row["file"], f"{path}: file"), text(row["sha256"], f"{path}: sha256")) for row in plain["episodes"]

@@ -167,7 +167,7 @@ def _import(config: Config) -> int:
     for rejected in result.rejected:
         print(f"rejected {rejected.episode}: {rejected.reason}")
     print(f"{config.out}: {result.episodes} episodes, {result.records} records, {result.skipped} were there already")
-    return 1 if result.rejected and not (result.episodes or result.records or result.skipped) else 0
+    return 0 if result.episodes + result.records + result.skipped else 1
 
 
 def _import_impacts(config: Config) -> int:
@@ -209,6 +209,8 @@ def _import_traces(config: Config) -> int:
     source, out, chosen = Path(config.traces), Path(config.out), trace_format(_format(config, "import"))
     layout = read_channel_layout(config.layout) if config.layout is not None else {}
     names = chosen.episodes(source) if config.episode is None else [config.episode]
+    if not names:
+        raise BadInput(f"{source} holds no episode of the format {chosen.name!r} ({chosen.title})")
     if len(names) > 1 and out.suffix == ".mcap":
         raise BadInput(f"{source} holds {len(names)} episodes: give episode={names[0]}, or a folder as out")
     if out.suffix != ".mcap" and config.episode is not None:

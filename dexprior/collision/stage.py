@@ -124,6 +124,8 @@ def compare(
     if record.result is not None:
         return record.result
     pool, held_out = load_impacts(train), load_impacts(test)
+    if config.n_real >= len(pool):  # before a base model is trained for nothing
+        raise BadInput(f"{train} holds {len(pool)} impacts: n_real = {config.n_real} leaves none to score on")
     if parents[0] == parents[1]:
         return record.finish(_compare(record, config, pool, None, progress=progress))
     known = {row.tobytes() for row in np.hstack([pool.pre, pool.post])}

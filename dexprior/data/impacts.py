@@ -180,6 +180,8 @@ def load_ellipse_impacts(path: str | Path) -> PlanarImpacts:
     """
     path = Path(path)
     raw = _read_arrays(path)
+    if not len(raw["pre"]):
+        raise BadInput(f"{path} holds no impact")
     clean = (raw["flags"] == 0).all(axis=1)
     if not clean.any():
         raise BadInput(f"{path}: every row is flagged as bad, nothing is left")
@@ -227,6 +229,8 @@ def load_impacts(path: str | Path) -> PlanarImpacts:
     missing = sorted({*_ARRAYS, "mass", "inertia", "semi_axes", "source"} - set(found))
     if missing:
         raise BadInput(f"{path} lacks {', '.join(missing)}; it has: {', '.join(sorted(found))}")
+    if not found["pre"].size:
+        raise BadInput(f"{path} holds no impact")
     axes = numbers(found["semi_axes"], f"{path}: semi_axes").tolist()
     if len(axes) not in (0, 2) or any(not 0 < a <= _FARTHEST for a in axes):
         raise BadInput(f"{path}: semi_axes = {axes}: expected none, or two in m")

@@ -8,14 +8,21 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from dexprior.errors import ArtifactError
-from dexprior.reading import parse_json_object
+from dexprior.errors import ArtifactError, BadInput
+from dexprior.reading import parse_json_object, read_bytes
 
 __all__ = ["append_lines", "read_lines"]
 
 
 def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    """Append one line a row, all of them in one write, and wait until they are on the disk."""
+    """Append one line a row, all of them in one write, and wait until they are on the disk.
+
+    Half a last line, which a kill left, is cut off first.
+    """
+    if path.is_file():
+        data = path.read_bytes()
+        if data and not data.endswith(b"\n"):
+            os.truncate(path, data.rfind(b"\n") + 1)
     with path.open("a") as stream:
         stream.write("".join(json.dumps(row) + "\n" for row in rows))
         stream.flush()
@@ -23,20 +30,22 @@ def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """All rows; a last line that a kill cut short is dropped (and cut off, so that appending goes on).
+    """All rows; half a last line, which a kill left, is not one. The file stays as it is.
 
     Raises:
-        ArtifactError: a damaged line before the last one.
+        ArtifactError: no such file, or a line that is no JSON object; half a line alone must begin as one.
     """
-    lines = path.read_bytes().splitlines(keepends=True)
+    try:
+        lines = read_bytes(path).split(b"\n")
+    except BadInput as error:
+        raise ArtifactError(str(error)) from None
+    half = lines.pop().strip()
+    if half and not lines and not half.startswith(b"{"):
+        raise ArtifactError(f"{path} begins with {half[:20]!r}, which is not the beginning of a JSON object")
     rows = []
-    for k, line in enumerate(lines):
+    for k, line in enumerate(lines, start=1):
         try:
-            if not line.endswith(b"\n"):
-                raise ValueError("no end of line")
-            rows.append(parse_json_object(line, f"line {k + 1}", nan=True))
-        except ValueError as error:
-            if k < len(lines) - 1:
-                raise ArtifactError(f"{path}, line {k + 1}: {error}") from None
-            os.truncate(path, sum(len(whole) for whole in lines[:-1]))
+            rows.append(parse_json_object(line, "it", nan=True))
+        except BadInput as error:
+            raise ArtifactError(f"{path}, line {k}: {error}") from None
     return rows

@@ -18,7 +18,7 @@ from jaxtyping import Float
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families.densities import INDEPENDENT, Density, density_from_json
 from dexprior.families.parameter import Parameter
-from dexprior.reading import as_described, read_json_object
+from dexprior.reading import as_described, listed, number, read_json_object, shown, text
 
 __all__ = ["ParameterFamily", "fixed_outside"]
 
@@ -124,7 +124,8 @@ class ParameterFamily:
         """
         try:
             density = density_from_json(data["density"]) if "density" in data else INDEPENDENT
-            return cls(data["name"], tuple(Parameter(**p) for p in data["parameters"]), density)
+            name, rows = text(data["name"], "name"), listed(data["parameters"], "parameters", empty=True)
+            return cls(name, tuple(_parameter(row) for row in rows), density)
         except (KeyError, TypeError, AttributeError) as error:
             raise BadInput(f"not a parameter family: {error}") from None
 
@@ -157,6 +158,16 @@ class ParameterFamily:
                 f"family {self.name!r}: values of shape {values.shape}, expected (n, {len(self.parameters)})"
             )
         return values
+
+
+def _parameter(row: Any) -> Parameter:
+    """A parameter from plain data, with the types that it declares."""
+    for name in ("name", "unit", "target"):
+        text(row[name], f"parameter {shown(row['name'])}: {name}")
+    for name in ("low", "high", "mean", "std"):
+        if name in ("low", "high") or row.get(name) is not None:
+            number(row[name], f"parameter {row['name']!r}: {name}")
+    return Parameter(**row)
 
 
 def fixed_outside(

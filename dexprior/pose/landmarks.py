@@ -40,6 +40,7 @@ CLIP_TO_WRIST = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
 _PALM = np.array([0, 1, 5, 9, 13, 17])  # landmarks that do not move with respect to the wrist
 _PALM_WEIGHT = np.array([0.0, 0.3, 1.0, 1.0, 1.0, 1.0])  # the thumb's base is the least certain of them
 _MIRROR = np.array([-1.0, 1.0, 1.0])  # turns a left hand into a right one
+_FARTHEST = 1e5  # of a coordinate, in whatever unit
 _BACKWARDS = -0.015  # [m] mean fingertip height over the palm below which a hand cannot be what it claims
 
 
@@ -64,7 +65,7 @@ def read_landmarks(path: str | Path) -> LandmarkFile:
     side = str(raw["hand"]).lower()
     if side not in ("left", "right"):
         raise BadInput(f"{path}: hand = {side!r}; choices: left, right")
-    joints = numbers(raw["joints"], f"{path}: joints", finite=False)
+    joints = numbers(raw["joints"], f"{path}: joints", finite=False, most=_FARTHEST)
     fps = number(numbers(raw["fps"], f"{path}: fps", 1)[0], f"{path}: fps", low=0.1, high=10_000)
     with as_described("a landmark file", path):
         return LandmarkFile(_checked(joints, None), fps, "left" if side == "left" else "right")

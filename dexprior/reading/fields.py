@@ -113,7 +113,7 @@ def integer(value: Any, where: object, *, low: int = 0, high: int | None = None)
     return int(value)
 
 
-def numbers(value: Any, where: object, *shape: int, finite: bool = True) -> np.ndarray:
+def numbers(value: Any, where: object, *shape: int, finite: bool = True, most: float = math.inf) -> np.ndarray:
     """An array of numbers from plain data; text and truth values are none, but for `1e-3`, which YAML takes for text.
 
     Args:
@@ -121,9 +121,10 @@ def numbers(value: Any, where: object, *shape: int, finite: bool = True) -> np.n
         where: names the place in messages.
         shape: expected shape, -1 for any length; any shape when omitted.
         finite: refuse NaN and infinity.
+        most: largest size of a number.
 
     Raises:
-        BadInput: not numbers, of another shape, or not finite.
+        BadInput: not numbers, of another shape, not finite, or too large.
     """
     expected = f" of shape {shape}" if shape else ""
     found: Any = None
@@ -140,6 +141,10 @@ def numbers(value: Any, where: object, *shape: int, finite: bool = True) -> np.n
     if finite and not np.isfinite(array).all():
         first = array[~np.isfinite(array)].flat[0]
         raise BadInput(f"{where} holds values that are not finite, the first is {first}")
+    with np.errstate(invalid="ignore"):
+        beyond = np.abs(array) > most
+    if beyond.any():
+        raise BadInput(f"{where} holds {array[beyond].flat[0]:g}, at most {most:g} can be: another unit, or damaged")
     return array
 
 

@@ -37,7 +37,8 @@ class Checker:
         """
         value = getattr(self.owner, name)
         try:
-            array = np.array(value, dtype=dtype, copy=True)
+            with np.errstate(invalid="ignore"):  # NaN as a whole number is found below
+                array = np.array(value, dtype=dtype, copy=True)
         except (TypeError, ValueError) as error:
             raise BadInput(f"{self.kind}.{name}: not a numeric array: {error}") from None
         if not np.issubdtype(array.dtype, np.floating):

@@ -57,6 +57,10 @@ class Trace:
     def __post_init__(self) -> None:
         if not self.channels:
             raise BadInput("Trace holds no channels")
+        for name in ("joints", "notes"):
+            found = self.info.get(name, [])
+            if not isinstance(found, (list, tuple)) or not all(isinstance(item, str) for item in found):
+                raise BadInput(f"Trace.info[{name!r}] = {str(found)[:60]!r}: expected a list of texts")
 
     def __getitem__(self, name: str) -> Channel:
         if name not in self.channels:

@@ -117,7 +117,7 @@ def test_what_was_changed_since_is_refused(tmp_path):
         read_recordings(path, max_opening=OPEN)
     for wrong in ({"folder": None}, {"init": 5}):
         path.write_text(json.dumps(json.loads(whole) | wrong))
-        with pytest.raises(ArtifactError, match="are no paths"):
+        with pytest.raises(ArtifactError, match="expected a text"):
             read_recordings(path, max_opening=OPEN)
     with pytest.raises(ArtifactError, match="ledger plan"):
         read_recordings(tmp_path / "none.json", max_opening=OPEN)

@@ -82,6 +82,7 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         raise BadInput("no camera can be used: " + "; ".join(problems))
 
     pose_y, pose_m = read_npz(sequence / "pose.npz", ("pose_y", "pose_m")).values()
+    pose_y, pose_m = (numbers(pose, f"{sequence / 'pose.npz'}", finite=False) for pose in (pose_y, pose_m))
     if pose_y.shape != (count, len(ids), 7) or pose_m.shape != (count, len(sides), 51):
         raise BadInput(f"{sequence / 'pose.npz'}: pose_y {pose_y.shape}, pose_m {pose_m.shape} for {count} frames")
     t = np.arange(count) / _FPS
@@ -129,6 +130,7 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
 def _joints(labels: Path, count: int, T_world_cam: Float[np.ndarray, "4 4"]) -> Float[np.ndarray, "time 21 3"]:
     """Joints in the world frame; NaN where the hand is not seen."""
     joints = np.stack([read_npz(labels / f"labels_{k:06d}.npz", ("joint_3d",))["joint_3d"][0] for k in range(count)])
+    joints = numbers(joints, f"{labels}: joint_3d", finite=False)
     joints = np.where((joints == -1).all(axis=(1, 2), keepdims=True), np.nan, joints).astype(np.float64)
     return joints @ T_world_cam[:3, :3].T + T_world_cam[:3, 3]
 

@@ -23,6 +23,7 @@ from dexprior.types import WrenchTrack
 
 __all__ = ["ForceTorque", "Lag", "SynchronisationConfig", "find_lag", "onto_clock", "read_force_torque"]
 
+_LATEST, _STRONGEST = 1e19, 1e6  # of a clock, in ns; [N], [N m]
 _AXES = ("fx", "fy", "fz", "tx", "ty", "tz")
 
 
@@ -82,6 +83,10 @@ def read_force_torque(path: Path) -> ForceTorque:
         raise BadInput(f"{path}: expected the columns t (or t_ms, t_ns), {', '.join(_AXES)}; it has {table.columns}")
     rows = np.stack([table.numbers(name) for name in (clock, *_AXES)], axis=1)
     problems = []
+    wild = ~(np.abs(np.nan_to_num(rows, posinf=0.0, neginf=0.0)) <= [_LATEST, *[_STRONGEST] * 6])
+    if wild.any():
+        k = int(wild.any(axis=1).argmax())
+        raise BadInput(f"{path}, line {table.lines[k]}: {rows[k][wild[k]][0]:g} is no time, force or torque")
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
         problems.append(f"{int((~finite).sum())} of {len(rows)} force samples are not finite and are dropped")

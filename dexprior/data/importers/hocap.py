@@ -73,7 +73,7 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     t = np.arange(count) / _FPS
     where = inside(folder, f"calibration/mano/{subject}.yaml", sequence / "meta.yaml")
     (betas,) = entries(read_yaml(where), ("betas",), where)
-    poses_m = read_npy(sequence / "poses_m.npy", len(_HANDS), count, 51).astype(np.float64)
+    poses_m = _read_poses(sequence / "poses_m.npy", len(_HANDS), count, 51)
     hands = []
     for side in sides:
         m = poses_m[_HANDS.index(side)]
@@ -92,7 +92,7 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         hand, notes = mano_hand(record, context)
         problems += notes
         hands += [] if hand is None else [hand]
-    poses_o = read_npy(sequence / "poses_o.npy", len(ids), count, 7).astype(np.float64)
+    poses_o = _read_poses(sequence / "poses_o.npy", len(ids), count, 7)
     objects, meshes, unseen = objects_with_meshes(
         t,
         [(label, pose_from_xyzw(pose), ~_blank(pose)) for label, pose in zip(ids, poses_o)],
@@ -111,6 +111,10 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         ids={"subject": subject, "task": meta.get("task_id")},
         problems=(*problems, *unseen),
     )
+
+
+def _read_poses(path: Path, *axes: int) -> np.ndarray:
+    return numbers(read_npy(path, *axes), path, finite=False)
 
 
 def _blank(rows: Float[np.ndarray, "time n"]) -> np.ndarray:

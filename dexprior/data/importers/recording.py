@@ -69,6 +69,9 @@ class EpisodeNotes:
     """How the force-torque recording belongs to the video."""
 
 
+_CAMERA = ("fx", "fy", "cx", "cy", "T_base_cam")
+
+
 def _episodes(folder: Path) -> list[str]:
     nested = [p.name for p in subfolders(folder) if (p / "landmarks.npz").is_file() or (p / "video.mp4").is_file()]
     return sorted([*nested, *(p.stem for p in folder.glob("*.mp4"))])
@@ -82,11 +85,11 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     )  # fmt: skip
     where = root / "episode.yaml"
     notes = EpisodeNotes()
-    if where.is_file() and (said := read_yaml(where)) is not None:
+    if where.exists() and (said := read_yaml(where)) is not None:
         notes = validate(EpisodeNotes, mapping(said, where), where=str(where))
     problems: list[str] = []
     camera = None
-    if (root / "camera.yaml").is_file():
+    if (root / "camera.yaml").exists():
         camera = _camera(root / "camera.yaml")
     else:
         problems.append("no camera.yaml: the camera is not calibrated")
@@ -94,7 +97,7 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     raw = read_npz(landmarks, absent="Landmarks stand beside the video.")
     joints, fps, side = entries(raw, ("joints", "fps", "hand"), landmarks)
     fps = number(numbers(fps, f"{landmarks}: fps", 1)[0], f"{landmarks}: fps", low=0.1, high=10_000)
-    joints = numbers(joints, f"{landmarks}: joints", finite=False)
+    joints = numbers(joints, f"{landmarks}: joints", finite=False, most=1e5)
     n = len(joints)
     if joints.ndim != 3 or joints.shape[1:] != (21, 3):
         raise BadInput(f"{landmarks}: joints have shape {joints.shape}, expected (time, 21, 3)")
@@ -105,7 +108,7 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     problems += why
     things, meshes = _object(root, t)
     wrench = None
-    if (root / "wrench.csv").is_file():
+    if (root / "wrench.csv").exists():
         wrench, why = _wrench(root / "wrench.csv", t, hand, "force" in raw, notes.wrench)
         problems += why
     text = notes.text or context.settings.text
@@ -127,7 +130,9 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
 
 
 def _camera(path: Path) -> Callable[[int, int], Camera]:
-    values = read_yaml(path)
+    values = mapping(read_yaml(path), path)
+    if unknown := sorted(set(values) - set(_CAMERA)):
+        raise BadInput(f"{path}: unknown key {unknown[0]!r}; choices: {', '.join(_CAMERA)}")
     fx, fy, cx, cy = numbers(entries(values, ("fx", "fy", "cx", "cy"), path), str(path), 4)
     T = numbers(values.get("T_base_cam", np.eye(4)), f"{path}: T_base_cam", 4, 4)
     return partial(opencv_camera, np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1.0]]), T)
@@ -173,11 +178,11 @@ def _hand(
 
 def _object(root: Path, t: np.ndarray) -> tuple[list[ObjectTrajectory], dict[str, Mesh]]:
     path = root / "object.npz"
-    if not path.is_file():
+    if not path.exists():
         return [], {}
     raw = read_npz(path, absent="")
     (pose,) = entries(raw, ("pose",), path)
-    pose = numbers(pose, f"{path}: pose", finite=False)
+    pose = numbers(pose, f"{path}: pose", finite=False, most=1e5)
     if pose.shape != (len(t), 7):
         raise BadInput(f"{path}: pose has shape {pose.shape}, expected ({len(t)}, 7)")
     name = str(raw.get("name", "object"))

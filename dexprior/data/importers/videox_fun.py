@@ -49,7 +49,7 @@ def _episodes(folder: Path) -> list[str]:
 
 def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     row = _load(folder)[int(name.partition(":")[0])]
-    file, text = entries(row, ("file_path", "text"), name)
+    file, text = entries(row, ("file_path", "text"), f"{_metadata(folder)}, entry {name}")
     if not isinstance(text, str):
         raise BadInput(f"text = {shown(text)}: expected a sentence")
     kind = row.get("type", "image")

@@ -265,7 +265,7 @@ def _blocks(content: _Content, record: ChannelRecord | None) -> Iterator[list[An
     messages = content.messages[record.id] if record is not None else []
     for k in range(0, len(messages), _BLOCK):
         block = messages[k : k + _BLOCK]
-        rows = parse_json(b"[" + b",".join(block) + b"]", "messages", max_depth=_DEEPEST)
+        rows = parse_json(b"[" + b",".join(block) + b"]", "messages", max_depth=_DEEPEST, nan=True)
         if len(rows) != len(block):
             raise BadInput(f"{len(block)} messages hold {len(rows)} values")
         yield rows
@@ -295,7 +295,8 @@ def _channel(path: Path, name: str, spec: ChannelSpec, content: _Content) -> Cha
             clocks = numbers([[row[clock] for row in rows] for clock in ("t", "t_host")], where, finite=False)
             parts.append((clocks, _values(where, first, [row["value"] for row in rows], spec.width)))
     except BadInput as error:
-        raise BadInput(str(error) if where in str(error) else f"{where}: {error}") from None
+        said = str(error) if where in str(error) else f"{where}: a message that is no sample: {error}"
+        raise BadInput(said) from None
     except (KeyError, TypeError) as error:
         raise BadInput(f"{where}: a message that is no sample of t, t_host and value: {error!r}") from None
     t, t_host = np.concatenate([clocks for clocks, _ in parts], axis=1)

@@ -12,7 +12,7 @@ from typing import Any
 
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import GAPS, Gap
-from dexprior.reading import read_yaml
+from dexprior.reading import as_described, read_yaml
 
 __all__ = ["PROTOCOLS", "Protocol", "Recorded", "read_protocols"]
 
@@ -231,14 +231,15 @@ def read_protocols(path: str | Path | None) -> dict[str, Protocol]:
     table = dict(PROTOCOLS)
     for name, values in given.items():
         if name not in table:
-            raise UnknownName("protocol", name, table)
+            raise UnknownName(f"protocol in {path}", name, table)
         if not isinstance(values, dict):
             raise BadInput(f"{path}: protocol {name!r} = {values!r}: expected a mapping from fields to values")
         known = [f.name for f in fields(Protocol) if f.name not in ("name", "gap")]
         for key in values:
             if key not in known:
-                raise UnknownName(f"field of protocol {name!r}", key, known)
-        table[name] = replace(table[name], **{k: _typed(name, k, v) for k, v in values.items()})
+                raise UnknownName(f"field of protocol {name!r} in {path}", key, known)
+        with as_described("a table of protocols", path):
+            table[name] = replace(table[name], **{k: _typed(name, k, v) for k, v in values.items()})
     return table
 
 

@@ -86,6 +86,9 @@ def read_plan(path: str | Path, *, registered: str | None = None) -> dict[str, A
     with as_described("a collection plan", path, ArtifactError):
         promised, trials = mapping(plan["preregistration"], f"{path}: preregistration"), plan["trials"]
         digest, design = text(plan["preregistration_hash"], f"{path}: preregistration_hash"), promised["design"]
+        mapping(plan["inputs"], f"{path}: inputs")
+        _belief(plan)
+        _protocols(plan)
     if preregistration_hash(promised) != digest:
         raise ArtifactError(f"{path}: its preregistration was edited: it no longer has the hash {digest[:16]}")
     if hashlib.sha256(json.dumps(trials, sort_keys=True).encode()).hexdigest() != design:
@@ -140,10 +143,7 @@ def read_back(plan: Mapping[str, Any], sheet: str | Path, *, partial: bool = Fal
     if missing and not partial:
         raise BadInput(f"{sheet}: no result of {_some(missing)}; partial=true reads a campaign that goes on")
     before = _belief(plan)
-    protocols = {
-        name: Protocol(**p | {"records": tuple(Recorded(**r) for r in p["records"]), "requires": tuple(p["requires"])})
-        for name, p in plan["inputs"]["protocols"].items()
-    }
+    protocols = _protocols(plan)
     measured: dict[str, PairCounts] = {}
     for protocol, c in counts.items():
         if protocol != VERIFY:
@@ -225,6 +225,13 @@ def _belief(plan: Mapping[str, Any]) -> Belief:
         given["probabilities"], {k: Contribution(**c) for k, c in given["contributions"].items()},
         quiet=settings.quiet, trust=settings.trust, measured=settings.measured(),
     )  # fmt: skip
+
+
+def _protocols(plan: Mapping[str, Any]) -> dict[str, Protocol]:
+    return {
+        name: Protocol(**p | {"records": tuple(Recorded(**r) for r in p["records"]), "requires": tuple(p["requires"])})
+        for name, p in plan["inputs"]["protocols"].items()
+    }
 
 
 def _settings(plan: Mapping[str, Any]) -> PlanConfig:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from dexprior.artifacts import write_json
-from dexprior.errors import BadInput
+from dexprior.errors import ArtifactError, BadInput
+from dexprior.reading import as_described, flag, integer, listed, mapping, text
 from dexprior.stats import Comparison, Family, Rate, compare_pairs, compare_rates
 from dexprior.transfer.ledger import read_ledger
 from dexprior.transfer.page import Page, gap_cells, rate_text
@@ -34,7 +35,7 @@ def compare_rounds(rounds: Sequence[str | Path], folder: str | Path) -> dict[str
     if len(rounds) < 2:
         raise BadInput(f"{len(rounds)} round(s) to compare; give two or more, oldest first")
     paths = [Path(r) / "ledger.json" if Path(r).is_dir() else Path(r) for r in rounds]
-    ledgers = [read_ledger(path) for path in paths]
+    ledgers = [_checked(path) for path in paths]
     names = [f"round {ledger['round']}" for ledger in ledgers]
     if len(set(names)) != len(names):
         raise BadInput(f"two rounds have one name: {', '.join(names)}")
@@ -52,11 +53,35 @@ def compare_rounds(rounds: Sequence[str | Path], folder: str | Path) -> dict[str
         ],
         "changes": changes.as_dict(),
     }  # fmt: skip
+    page = _page(result, changes)  # before anything is written: it may refuse what stands in a ledger
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     write_json(folder / "history.json", result)
-    page = _page(result, changes).write(folder / "history.html")
-    return {"page": page, "changes": str(changes).splitlines()}
+    return {"page": page.write(folder / "history.html"), "changes": str(changes).splitlines()}
+
+
+def _checked(path: Path) -> dict[str, Any]:
+    """A ledger whose entries are of the types that are compared here."""
+    ledger = read_ledger(path)
+    with as_described("a ledger", path, ArtifactError):
+        for name in ("round", "policy", "panel"):
+            text(ledger[name], f"{path}: {name}")
+        flag(ledger["paired"], f"{path}: paired")
+        for name in ("success_gap", "slip_gap", "timing_gap"):
+            mapping(ledger[name], f"{path}: {name}")
+        for action in listed(ledger["actions"], f"{path}: actions", empty=True):
+            text(action, f"{path}: actions")
+        for name in ("success", "outcomes"):
+            if len(mapping(ledger[name], f"{path}: {name}")) != 2:
+                raise ArtifactError(f"{path}: {name} is of {len(ledger[name])} worlds, expected two")
+        for name, rate in ledger["success"].items():
+            mapping(rate, f"{path}: success: {name}")
+        for name, won in ledger["outcomes"].items():
+            for one in listed(won, f"{path}: outcomes: {name}"):
+                integer(int(one) if isinstance(one, bool) else one, f"{path}: outcomes: {name}", high=1)
+        gap_cells(ledger["success_gap"])
+        gap_cells(ledger["slip_gap"])
+    return ledger
 
 
 def _change(before: dict[str, Any], after: dict[str, Any], names: tuple[str, str]) -> Comparison:

@@ -267,7 +267,7 @@ GOOD = [{"t": k, "t_host": k, "value": [k, 0]} for k in range(3)]
     [
         ([*GOOD, {"t": 3, "t_host": 3, "value": [1]}], {}, r"'force': sample 3 holds \[1\], expected 2 numbers"),
         ([*GOOD, {"t": 3, "t_host": 3, "value": 1}], {}, "expected 2 numbers"),
-        ([*GOOD, {"t": 3, "t_host": 3, "value": [1, None]}], {}, "'force'.*not finite"),
+        ([*GOOD, {"t": 3, "t_host": 3, "value": [1, None]}], {}, "'force'.*found None"),
         ([*GOOD, b'{"t": 3, "t_host": 3, "value": [1, NaN]}'], {}, "'force'.*not finite"),
         ([*GOOD, {"t": 3, "t_host": 3, "value": ["a", "b"]}], {}, "'force'"),
         ([*GOOD, {"t": 3, "value": [1, 1]}], {}, "no sample of t, t_host and value: KeyError.*t_host"),
@@ -281,7 +281,7 @@ GOOD = [{"t": k, "t_host": k, "value": [k, 0]} for k in range(3)]
         (GOOD, {"metadata": {"schema": "other/1"}}, "another kind of file"),
         (GOOD, {"metadata": {"channels": "{"}}, "record is damaged"),
         (GOOD, {"metadata": {"channels": '{"force": {"width": 2}}'}}, "channels.force.unit"),
-        (GOOD, {"metadata": {"info": "[]"}}, "info is"),
+        (GOOD, {"metadata": {"info": "[]"}}, "info holds"),
         (GOOD, {"metadata": {"flush_s": None}}, "flush_s"),
     ],
 )

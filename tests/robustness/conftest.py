@@ -1,0 +1,8 @@
+"""Generators of foreign layouts stand beside the importers' tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "importers"))
