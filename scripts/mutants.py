@@ -90,28 +90,28 @@ MUTANTS = (
     Mutant(
         "Tango's interval mirrored", "stats/intervals.py",
         "return _tango_low(only_first, only_second, n, level), -_tango_low(only_second, only_first, n, level)",
-        "return _tango_low(only_second, only_first, n, level), -_tango_low(only_first, only_second, n, level)", "stats",
+        "return _tango_low(only_second, only_first, n, level), -_tango_low(only_first, only_second, n, level)", "stats/test_tango.py",
     ),
     Mutant(
         "Wilson without its centre", "stats/intervals.py", "centre = (k + z * z / 2.0) / (n + z * z)",
-        "centre = k / n", "stats",
+        "centre = k / n", "stats/test_intervals.py",
     ),
     Mutant(
         "one tail of the bootstrap", "stats/intervals.py",
         "tail = (1.0 - level) / 2.0\n    low, high = np.quantile(means",
-        "tail = 1.0 - level\n    low, high = np.quantile(means", "stats",
+        "tail = 1.0 - level\n    low, high = np.quantile(means", "stats/test_intervals.py",
     ),
     Mutant(
         "Holm without running maximum", "stats/correction.py",
-        "np.minimum(np.maximum.accumulate(steps, axis=0), 1.0)", "np.minimum(steps, 1.0)", "stats",
+        "np.minimum(np.maximum.accumulate(steps, axis=0), 1.0)", "np.minimum(steps, 1.0)", "stats/test_correction.py",
     ),
     Mutant(
         "Holm as Bonferroni", "stats/correction.py", "np.arange(len(p), 0, -1)[:, None]", "len(p)",
-        "stats transfer/test_divergence.py",
+        "stats/test_correction.py",
     ),
     Mutant(
         "ranks above", "stats/calibration.py", "below = (draws < truth[:, None]).sum(axis=1)",
-        "below = (draws > truth[:, None]).sum(axis=1)", "stats",
+        "below = (draws > truth[:, None]).sum(axis=1)", "stats/test_rank_calibration.py",
     ),
     # rotations, time, hands
     Mutant(
@@ -136,27 +136,27 @@ MUTANTS = (
     ),
     Mutant(
         "fusion by variance of the other", "pose/fusion.py", "w = (va / (va + vb))[:, None]",
-        "w = (vb / (va + vb))[:, None]", "pose",
+        "w = (vb / (va + vb))[:, None]", "pose/test_fusion.py",
     ),
     Mutant(
-        "forces without their logarithm", "prior/motion.py", "np.log1p(stack.force),", "stack.force,", "prior",
+        "forces without their logarithm", "prior/motion.py", "np.log1p(stack.force),", "stack.force,", "prior/test_motion.py",
     ),
     # retargeting
     Mutant(
         "contact weighs the other way", "retarget/losses.py", "target = (1 - c) * pinch + c * held",
-        "target = c * pinch + (1 - c) * held", "retarget",
+        "target = c * pinch + (1 - c) * held", "retarget/test_losses.py",
     ),
     Mutant(
         "no clearance", "retarget/losses.py", ".clamp(min=0).square() * (1 - contact)).mean()",
-        ".clamp(min=0).square() * contact).mean()", "retarget",
+        ".clamp(min=0).square() * contact).mean()", "retarget/test_losses.py",
     ),
     Mutant(
         "force loss everywhere", "retarget/losses.py", "error = ((robot - human) / scale).square() * contact",
-        "error = ((robot - human) / scale).square()", "retarget",
+        "error = ((robot - human) / scale).square()", "retarget/test_losses.py",
     ),
     Mutant(
         "floor from above", "retarget/losses.py", "low = ((floor - tool[..., 2]) / 0.005)",
-        "low = ((tool[..., 2] - floor) / 0.005)", "retarget",
+        "low = ((tool[..., 2] - floor) / 0.005)", "retarget/test_losses.py",
     ),
     # contact laws, measures
     Mutant(
@@ -174,15 +174,15 @@ MUTANTS = (
     ),
     Mutant(
         "slip without the tool's turn", "worlds/measures.py",
-        "carried = twist[:, :3] + np.cross(twist[:, 3:], point - tool)", "carried = twist[:, :3]", "worlds",
+        "carried = twist[:, :3] + np.cross(twist[:, 3:], point - tool)", "carried = twist[:, :3]", "worlds/test_measures.py",
     ),
     Mutant(
         "slip counted while free", "worlds/measures.py", "slipping = (held & (np.asarray(slip) > SLIP_SPEED))",
-        "slipping = (np.asarray(slip) > SLIP_SPEED)", "worlds",
+        "slipping = (np.asarray(slip) > SLIP_SPEED)", "worlds/test_measures.py",
     ),
     Mutant(
         "reward outside", "worlds/measures.py", "np.exp(np.log(0.1) * outside**2)", "np.exp(np.log(0.01) * outside**2)",
-        "worlds",
+        "worlds/test_measures.py",
     ),
     # behavior and policy
     Mutant(
