@@ -90,7 +90,8 @@ MUTANTS = (
     Mutant(
         "Tango's interval mirrored", "stats/intervals.py",
         "return _tango_low(only_first, only_second, n, level), -_tango_low(only_second, only_first, n, level)",
-        "return _tango_low(only_second, only_first, n, level), -_tango_low(only_first, only_second, n, level)", "stats/test_tango.py",
+        "return _tango_low(only_second, only_first, n, level), -_tango_low(only_first, only_second, n, level)",
+        "stats/test_tango.py",
     ),
     Mutant(
         "Wilson without its centre", "stats/intervals.py", "centre = (k + z * z / 2.0) / (n + z * z)",
@@ -139,7 +140,8 @@ MUTANTS = (
         "w = (vb / (va + vb))[:, None]", "pose/test_fusion.py",
     ),
     Mutant(
-        "forces without their logarithm", "prior/motion.py", "np.log1p(stack.force),", "stack.force,", "prior/test_motion.py",
+        "forces without their logarithm", "prior/motion.py", "np.log1p(stack.force),", "stack.force,",
+        "prior/test_motion.py",
     ),
     # retargeting
     Mutant(
@@ -174,7 +176,8 @@ MUTANTS = (
     ),
     Mutant(
         "slip without the tool's turn", "worlds/measures.py",
-        "carried = twist[:, :3] + np.cross(twist[:, 3:], point - tool)", "carried = twist[:, :3]", "worlds/test_measures.py",
+        "carried = twist[:, :3] + np.cross(twist[:, 3:], point - tool)", "carried = twist[:, :3]",
+        "worlds/test_measures.py",
     ),
     Mutant(
         "slip counted while free", "worlds/measures.py", "slipping = (held & (np.asarray(slip) > SLIP_SPEED))",
