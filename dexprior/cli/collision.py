@@ -10,6 +10,8 @@ dexprior collision evaluate        set=ellipse|cube train=FILE test=FILE n_real=
 dexprior collision evaluate        set=strikes n_real=10 draws=5 out=RESULT.json: on tables of an independent engine
 dexprior collision plan            one strike that brings an object to plan.target=[x,y,yaw], with model=FILE
 dexprior collision plan            set=strikes strikes.settings=[1,4] out=RESULT.json: planned with every fitted method
+dexprior collision plan            set=ellipse train=FILE test=FILE n_real=10 draws=20 out=RESULT.json: which recorded
+                                   start gives a wanted velocity, chosen by every method and judged by the record
 
 Measured ellipse impacts are looked for under $DEXPRIOR_DATA. An interrupted command goes on where it was stopped.
 """
@@ -29,6 +31,7 @@ from dexprior.config import Ge, config
 from dexprior.errors import BadInput
 from dexprior.policy.planning import PlanConfig
 from dexprior.studies.cubes import CubeEvaluationConfig
+from dexprior.studies.ellipses import evaluate_choices
 from dexprior.studies.strikes import StrikeStudyConfig, evaluate_plans, evaluate_strikes
 from dexprior.worlds.pushing import PushingConfig
 
@@ -76,9 +79,9 @@ class Config:
     set: Literal["ellipse", "cube", "strikes"] = "ellipse"
     """Measured set that evaluate compares on; strikes, by evaluate and plan, on the tables of another engine."""
     train: str | None = None
-    """Measured file that evaluate draws from."""
+    """Measured file that evaluate, or plan with set=ellipse, draws from."""
     test: str | None = None
-    """Measured file that evaluate scores on; may be the same as train, which is then split. For distill with pairs: the
+    """Measured file that they score on; may be the same as train, which is then split. For distill with pairs: the
     folder of a shape to score on."""
     n_real: Annotated[int, Ge(3)] = 10
     """Measured impacts (or tosses) to adapt to."""
@@ -229,7 +232,7 @@ def _json(config: Config, word: str) -> Path:
 
 def _files(config: Config) -> tuple[str, str]:
     if config.train is None or config.test is None:
-        raise BadInput("collision evaluate: give train=FILE and test=FILE (they may be the same file)")
+        raise BadInput("collision: give train=FILE and test=FILE (they may be the same file)")
     return config.train, config.test
 
 
@@ -288,6 +291,8 @@ def _evaluate_cube(config: Config, parts: Path) -> tuple[dict[str, Any], dict[st
 def _plan(config: Config) -> int:
     if config.set == "strikes":
         return _plan_on_tables(config)
+    if config.train is not None or config.test is not None:
+        return _choose_starts(config)
     import numpy as np
 
     from dexprior.collision.planar import PlanarStriker
@@ -318,6 +323,19 @@ def _plan(config: Config) -> int:
         result["final_pose_in_mujoco"] = mujoco(start, plans.strikes)[0].tolist()
     write_json(Path(config.out) / "plan.json", result)
     show(result)
+    return 0
+
+
+def _choose_starts(config: Config) -> int:
+    if config.set != "ellipse":
+        raise BadInput(
+            f"collision plan: set={config.set} with train and test; only set=ellipse has starts to choose among"
+        )
+    train, test = map(Path, _files(config))
+    out = _json(config, "plan")
+    result = evaluate_choices(_settings(config), out.with_suffix(".parts"), seed=config.seed, train=train, test=test)
+    write_json(out, result)
+    show(result["methods"])
     return 0
 
 

@@ -16,11 +16,11 @@ from dexprior.collision.closed_form import RestitutionFriction
 from dexprior.collision.distill import DistillConfig, distill
 from dexprior.collision.evaluation import (
     accuracy_curve,
+    figures,
     point_impulse_bound,
     predict_impacts,
     relative_error,
     score_distribution,
-    summarize,
 )
 from dexprior.collision.generator import CollisionPairs, GeneratorConfig, best_impulse, generate_pairs
 from dexprior.collision.hybrid import (
@@ -93,9 +93,9 @@ __all__ = [
     "tune_mujoco_grid",
     # evaluation
     "accuracy_curve",
+    "figures",
     "point_impulse_bound",
     "predict_impacts",
     "relative_error",
     "score_distribution",
-    "summarize",
 ]

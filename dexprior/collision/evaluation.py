@@ -6,8 +6,6 @@ kinetic-energy norm. acc_e is the share of impacts with an error below e (CLASH,
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from jaxtyping import Float
 from scipy.stats import norm
@@ -16,23 +14,23 @@ from dexprior.collision.generator import best_impulse
 from dexprior.collision.surrogate import Surrogate, apply_impulse, contact_velocity
 from dexprior.data.impacts import PlanarImpacts
 from dexprior.errors import BadInput
-from dexprior.stats import clopper_pearson
 from dexprior.types.collision import CollisionModel, MeasuredImpacts
 
 __all__ = [
+    "FIGURES",
     "accuracy_curve",
+    "figures",
     "measured_impulse",
-    "paired_ratio",
     "point_impulse_bound",
     "predict_impacts",
     "relative_error",
     "score_distribution",
-    "summarize",
 ]
 
 THRESHOLDS = (0.1, 0.2)
 
-_RESAMPLES = 4000
+FIGURES = (*(f"acc_{e:g}" for e in THRESHOLDS), "median")
+"""What is said of a method's errors."""
 
 
 def relative_error(predicted: Float[np.ndarray, "impact 3"], impacts: PlanarImpacts) -> Float[np.ndarray, " impact"]:
@@ -49,18 +47,20 @@ def accuracy_curve(
     return np.searchsorted(np.sort(errors), thresholds, side="left") / max(len(errors), 1)
 
 
-def summarize(errors: Float[np.ndarray, " impact"], *, level: float = 0.95) -> dict[str, Any]:
-    """Shares below 0.1 and 0.2 with Clopper-Pearson intervals, the median, and n; plain data."""
-    if not np.isfinite(errors).all():
-        raise BadInput(f"summarize: {int((~np.isfinite(errors)).sum())} of {len(errors)} errors are not finite")
-    n = len(errors)
-    below = {f"acc_{e:g}": int((errors < e).sum()) for e in THRESHOLDS}
-    return {
-        **{name: k / n for name, k in below.items()},
-        "median": float(np.median(errors)),
-        "n": n,
-        "intervals": {name: list(clopper_pearson(k, n, level)) for name, k in below.items()},
-    }
+def figures(errors: Float[np.ndarray, "*draws impact method"]) -> Float[np.ndarray, "*draws method figure"]:
+    """`FIGURES` of each method: shares of errors below the thresholds, and the median; NaN marks what was not scored.
+
+    Raises:
+        BadInput: an error that is infinite, or a method that failed on some of the scored impacts only.
+    """
+    known = ~np.isnan(errors)
+    if np.isinf(errors).any() or (known.any(axis=-1) != known.all(axis=-1)).any():
+        raise BadInput("figures: some errors are not finite; a simulation diverged")
+    count = known.sum(axis=-2)
+    shares = [(errors < e).sum(axis=-2) / count for e in THRESHOLDS]
+    ordered = np.sort(errors, axis=-2)  # NaN come last
+    middle = [np.take_along_axis(ordered, k[..., None, :], axis=-2)[..., 0, :] for k in ((count - 1) // 2, count // 2)]
+    return np.stack([*shares, (middle[0] + middle[1]) / 2], axis=-1)
 
 
 def predict_impacts(
@@ -99,16 +99,3 @@ def score_distribution(
         "coverage_50": float((inside < norm.ppf(0.75)).mean()),
         "coverage_90": float((inside < norm.ppf(0.95)).mean()),
     }
-
-
-def paired_ratio(
-    ours: Float[np.ndarray, " draw"], other: Float[np.ndarray, " draw"], *, level: float = 0.95, seed: int = 0
-) -> tuple[float | None, list[float] | None]:
-    """Ratio of means over the same draws and its percentile interval; None where the other mean is zero."""
-    if other.mean() == 0.0:
-        return None, None
-    rows = np.random.default_rng(seed).integers(len(ours), size=(_RESAMPLES, len(ours)))
-    below = np.maximum(other[rows].mean(axis=1), np.finfo(float).tiny)
-    tail = 50.0 * (1.0 - level)
-    interval = np.percentile(ours[rows].mean(axis=1) / below, [tail, 100.0 - tail]).tolist()
-    return float(ours.mean() / other.mean()), interval

@@ -1,7 +1,7 @@
-"""The gradient baseline: friction, damping ratio and time constant of MuJoCo's contact, by derivatives through MJX.
+"""The gradient baseline: all of MuJoCo's contact parameters, by derivatives through MJX.
 
 MJX is MuJoCo in JAX; forward-mode derivatives go through its solver's loops, which reverse mode cannot. Each measured
-impact is stepped from the first touch to separation, as `simulate_impacts` does in MuJoCo with its default impedance.
+impact is stepped from the first touch to separation, as `simulate_impacts` does in MuJoCo.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import logit
 
+from dexprior.collision.baselines import MUJOCO_PARAMETERS, mujoco_from_unit
 from dexprior.collision.parameters import ContactRanges
 from dexprior.config import Ge, Gt, config
 from dexprior.data.impacts import PlanarImpacts, ellipse_contact
-from dexprior.data.simulated_impacts import CONTACT_PARAMETERS, SCENE
+from dexprior.data.simulated_impacts import SCENE, contact_mobility, contact_solref
 from dexprior.extras import require
 
 __all__ = ["MjxConfig", "tune_mujoco_mjx"]
 
-_FITTED = 3  # friction, damping ratio, time constant; impratio stays 1
 _RESOLUTION = 12  # time steps per damping_ratio * time_constant
 _GAP = 1e-9  # [m] at the start, so that rounding does not decide whether the first step has a contact
 
@@ -41,9 +42,14 @@ class MjxConfig:
 
 
 def tune_mujoco_mjx(
-    impacts: PlanarImpacts, ranges: ContactRanges, config: MjxConfig, *, seed: int
-) -> Float[np.ndarray, " simulated"]:
-    """MuJoCo's contact parameters by gradients through MJX on a few measured impacts: smallest robust relative error.
+    impacts: PlanarImpacts,
+    ranges: ContactRanges,
+    config: MjxConfig,
+    *,
+    impedance: tuple[float, float],
+    seed: int,
+) -> Float[np.ndarray, " tuned"]:
+    """`MUJOCO_PARAMETERS` by gradients through MJX on a few measured impacts: smallest robust relative error.
 
     The first call with a given number of impacts compiles, for about 40 s on one core; later ones take seconds.
 
@@ -51,10 +57,8 @@ def tune_mujoco_mjx(
         impacts: to fit.
         ranges: where the parameters may lie.
         config: of the search.
+        impedance: where the impedance may lie.
         seed: of the starts.
-
-    Returns:
-        phi in the order of `CONTACT_PARAMETERS`; `impratio` is 1.
 
     Raises:
         MissingExtra: `mujoco-mjx` is not installed.
@@ -62,20 +66,22 @@ def tune_mujoco_mjx(
     from scipy.optimize import least_squares
 
     simulate = _simulator(impacts.semi_axes, impacts.mass, impacts.inertia, int(np.ceil(config.timeout * _RESOLUTION)))
-    low, high = np.log(ranges.bounds[:_FITTED]).T
-    middle, half = (high + low) / 2, (high - low) / 2
+    _, half = ranges.simulated_scale
+    low, high = logit(impedance)
     scale = np.array([1.0, 1.0, impacts.gyration])
     size = np.linalg.norm(impacts.post * scale, axis=1)[:, None]
 
     def residual(unit: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        phi = np.exp(middle + half * unit)
+        phi = mujoco_from_unit(ranges, impedance, unit[None])[0]
+        per_unit = np.append(half * phi[:-1], (high - low) / 2 * phi[-1] * (1.0 - phi[-1]))
         post, slope = simulate(phi, impacts.pre, impacts.angle)
         error = (post - impacts.post) * scale / size
-        gradient = slope * (scale / size)[..., None] * (half * phi)
-        return error.ravel(), gradient.reshape(-1, _FITTED)
+        gradient = slope * (scale / size)[..., None] * per_unit
+        return error.ravel(), gradient.reshape(-1, len(phi))
 
     rng = np.random.default_rng([seed, 5])
-    starts = np.concatenate([np.zeros((1, _FITTED)), rng.uniform(-0.9, 0.9, (config.starts - 1, _FITTED))])
+    count = len(MUJOCO_PARAMETERS)
+    starts = np.concatenate([np.zeros((1, count)), rng.uniform(-0.9, 0.9, (config.starts - 1, count))])
     found = []
     for start in starts:
         latest = _Latest(residual)
@@ -91,7 +97,7 @@ def tune_mujoco_mjx(
             )
         )
     best = min(found, key=lambda result: result.cost)
-    return np.append(np.exp(middle + half * best.x), np.ones(len(CONTACT_PARAMETERS) - _FITTED))
+    return mujoco_from_unit(ranges, impedance, best.x[None])[0]
 
 
 class _Latest:
@@ -117,7 +123,7 @@ class _Latest:
 def _simulator(
     semi_axes: tuple[float, float], mass: float, inertia: float, steps: int
 ) -> Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Velocities after impacts and their derivatives by (friction, damping ratio, time constant)."""
+    """Velocities after impacts and their derivatives by `MUJOCO_PARAMETERS`."""
     mjx: Any = require("mujoco.mjx", purpose="Fitting by gradients through MJX")
     import jax
     import jax.numpy as jnp
@@ -134,12 +140,14 @@ def _simulator(
     with jax.enable_x64(True):
         world, start = mjx.put_model(model), mjx.make_data(model)
 
-    def velocity_after(phi: Any, pre: Any, qpos: Any) -> Any:
-        friction, damping, time_constant = phi
+    def velocity_after(phi: Any, pre: Any, qpos: Any, mobility: Any) -> Any:
+        friction, damping, time_constant, impratio, impedance = phi
+        solref = contact_solref(time_constant, damping, impedance, mobility, mass)
         mine = world.replace(
-            geom_solref=world.geom_solref.at[geom].set(jnp.stack([time_constant, damping])),
+            geom_solref=world.geom_solref.at[geom].set(jnp.stack(solref)),
+            geom_solimp=world.geom_solimp.at[geom, :3].set(jnp.stack([impedance, impedance, 1e-5])),
             geom_friction=world.geom_friction.at[geom, 0].set(friction),
-        ).tree_replace({"opt.timestep": damping * time_constant / _RESOLUTION})
+        ).tree_replace({"opt.timestep": damping * time_constant / _RESOLUTION, "opt.impratio": impratio})
 
         def step(carry: Any, _: None) -> Any:
             data, touched, left, out = carry
@@ -154,13 +162,14 @@ def _simulator(
         (_, _, _, out), _ = jax.lax.scan(step, (data, False, False, pre), None, length=steps)
         return out, out
 
-    both = jax.jit(jax.vmap(jax.jacfwd(velocity_after, has_aux=True), (None, 0, 0)))
+    both = jax.jit(jax.vmap(jax.jacfwd(velocity_after, has_aux=True), (None, 0, 0, 0)))
 
     def simulate(phi: np.ndarray, pre: np.ndarray, angle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         _, tangent = ellipse_contact(angle, semi_axes)
         qpos = np.stack([np.zeros(len(pre)), tangent[:, 2] + _GAP, angle], axis=1)
+        mobility = contact_mobility(angle, np.broadcast_to(semi_axes, (len(pre), 2)), mass, inertia)
         with jax.enable_x64(True):
-            slope, post = both(jnp.asarray(phi), jnp.asarray(pre), jnp.asarray(qpos))
+            slope, post = both(*(jnp.asarray(x) for x in (phi, pre, qpos, mobility)))
         return np.asarray(post), np.asarray(slope)
 
     return simulate

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dexprior.artifacts import read_object, read_tensors
+from dexprior.collision.stage import OURS
 from dexprior.errors import ArtifactError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["LABELS", "plot_accuracy"]
+__all__ = ["LABELS", "plot_accuracy", "strongest_opponent"]
 
 LABELS = {
     "point_impulse_bound": "best point impulse (bound: sees the outcome)",
     "finetuned": "network identified and fine-tuned",
     "identified": "network identified",
+    "clash_tuned": "CLASH, simulator and training tuned",
     "clash": "CLASH, as published",
     "clash_without_pretraining": "the same network without pre-training",
     "closed_form": "restitution + friction",
-    "mujoco_cma": "MuJoCo, tuned by CMA-ES",
-    "mujoco_grid": "MuJoCo, grid-tuned",
+    "mujoco_cma": "MuJoCo, tuned by CMA-ES, impedance included",
+    "mujoco_grid": "MuJoCo, grid-tuned at the network's impedance",
     "mujoco_mjx": "MuJoCo, tuned by gradients (MJX)",
-    "mujoco_identified": "MuJoCo at the network's parameters",
+    "mujoco_identified": "MuJoCo at the network's parameters and impedance",
 }
 """Methods in the order of tables and plots; those with a colour are drawn."""
 
@@ -31,11 +33,25 @@ _COLORS = {
     "point_impulse_bound": "#8a8a8a",
     "finetuned": "#b2182b",
     "identified": "#ef8a62",
-    "clash": "#762a83",
+    "clash_tuned": "#762a83",
+    "clash": "#af8dc3",
     "closed_form": "#4d9221",
     "mujoco_cma": "#2166ac",
     "mujoco_grid": "#67a9cf",
 }
+
+
+def strongest_opponent(result: dict[str, Any]) -> str:
+    """A sentence on ours against the opponent with the smallest median error."""
+    name, ours = result["strongest_opponent"], result["methods"][OURS]
+    other = result["methods"][name]
+    found = result["paired"][name]["median"]
+    low, high = found["interval"]
+    return (
+        f"The strongest opponent is {LABELS[name]}: median error {other['median']:.3f} against {ours['median']:.3f} of "
+        f"the {LABELS[OURS]}, whose median is {found['ratio']:.2f} [{low:.2f}, {high:.2f}] of it (95 % interval over "
+        "draws and test impacts)."
+    )
 
 
 def plot_accuracy(result_folder: str | Path, target: Axes | str | Path) -> None:

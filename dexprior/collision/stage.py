@@ -1,27 +1,34 @@
 """The collision stage: generate, distil, identify, fine-tune, compare; every finished part is kept.
 
-    pairs.safetensors -> base.safetensors -> draws/NNN.json ... -> collision.safetensors, result.json
+    pairs.safetensors -> base.safetensors -> draws/NNN.safetensors, NNN.json ... -> collision.safetensors, result.json
 
 A draw takes `n_real` measured impacts, fits every method to the same ones, and scores all of them on the others. The
-model that is left is that of the first draw.
+model that is left is that of the first draw. Intervals hold for other draws and other test impacts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from tqdm import tqdm
 
 from dexprior.artifacts import RunFolder, file_hash, make_header, read_json, read_tensors, write_json, write_tensors
 from dexprior.collision import baselines, evaluation
-from dexprior.collision.baselines import CmaConfig, GridConfig
+from dexprior.collision.baselines import MUJOCO_PARAMETERS, CmaConfig, GridConfig
 from dexprior.collision.calibration import Identified, IdentifyConfig, finetune, identify
-from dexprior.collision.clash import ClashConfig, ClashModel, ellipse_measured, simulate_ellipse_pairs, train_clash
+from dexprior.collision.clash import (
+    TUNED_CLASH,
+    ClashConfig,
+    ClashModel,
+    ellipse_measured,
+    simulate_ellipse_pairs,
+    train_clash,
+)
 from dexprior.collision.closed_form import RestitutionFriction
 from dexprior.collision.distill import DistillConfig, distill
 from dexprior.collision.generator import CollisionPairs, GeneratorConfig, generate_pairs
@@ -30,14 +37,29 @@ from dexprior.collision.residual import ResidualConfig
 from dexprior.collision.surrogate import Surrogate, SurrogateConfig
 from dexprior.config import Ge, config
 from dexprior.data.impacts import PlanarImpacts, check_torque_balance, load_impacts
-from dexprior.data.simulated_impacts import CONTACT_PARAMETERS, generate_impacts
+from dexprior.data.simulated_impacts import generate_impacts
 from dexprior.errors import BadInput
-from dexprior.stats import bootstrap_mean
+from dexprior.stats import bootstrap_crossed
 
-__all__ = ["OURS", "CollisionConfig", "compare", "open_base", "run", "simulated_pairs", "train_base"]
+__all__ = [
+    "OURS",
+    "CollisionConfig",
+    "Scored",
+    "compare",
+    "held_out",
+    "open_base",
+    "run",
+    "scored_draws",
+    "simulated_pairs",
+    "train_base",
+]
 
 OURS = "finetuned"
 """The method that the stage leaves as its model."""
+
+_BOUND = "point_impulse_bound"
+_KIN = (OURS, "identified", "mujoco_identified", _BOUND)
+"""Ours, parts of ours, and the bound that sees the outcome; all others are opponents."""
 
 _STAND_IN: dict[str, Any] = {"phi": (0.2, 0.25, 8e-4, 1.5), "impedance": 0.005, "noise": 0.03}
 """What stands in for measured impacts: about the contact parameters that one half of the measured ellipse's show
@@ -65,13 +87,17 @@ class CollisionConfig:
     cma: CmaConfig = CmaConfig()
     """MuJoCo tuned by CMA-ES."""
     clash: ClashConfig = ClashConfig()
-    """The published reference."""
+    """The published reference, as published."""
+    clash_tuned: ClashConfig = TUNED_CLASH
+    """The same on the network's simulator, with settings that suit the measured ellipse."""
     mjx: MjxConfig | None = None
     """MuJoCo tuned by gradients through MJX, where it is asked for: it compiles for a minute."""
     n_real: Annotated[int, Ge(3)] = 10
     """Measured impacts to adapt to; all methods get the same ones."""
     draws: Annotated[int, Ge(1)] = 1
     """How many times they are drawn anew."""
+    resamples: Annotated[int, Ge(10)] = 2000
+    """Of draws and test impacts, for the intervals."""
     split_seed: Annotated[int, Ge(0)] = 0
     """Which impacts those are."""
     generated_impacts: Annotated[int, Ge(10)] = 400
@@ -87,7 +113,7 @@ def run(
 
     Leaves in the folder: `collision.safetensors` (the model and its identified phi), `result.json` (numbers),
     `samples.safetensors` (predicted and measured velocities, error and accuracy curve of each method in the first
-    draw), and the parts: `pairs.safetensors`, `base.safetensors`, `draws/`.
+    draw), and the parts: `pairs.safetensors`, `base.safetensors`, `draws/` (what every method predicts in each).
 
     Args:
         config: the stage.
@@ -123,16 +149,26 @@ def compare(
     record = RunFolder(Path(folder), stage="collision-evaluate", config=config, seed=seed, parents=parents).open()
     if record.result is not None:
         return record.result
-    pool, held_out = load_impacts(train), load_impacts(test)
+    pool, scored = held_out(train, test)
     if config.n_real >= len(pool):  # before a base model is trained for nothing
         raise BadInput(f"{train} holds {len(pool)} impacts: n_real = {config.n_real} leaves none to score on")
-    if parents[0] == parents[1]:
-        return record.finish(_compare(record, config, pool, None, progress=progress))
+    return record.finish(_compare(record, config, pool, scored, progress=progress))
+
+
+def held_out(train: Path, test: Path) -> tuple[PlanarImpacts, PlanarImpacts | None]:
+    """Impacts to draw from, and those to score on; None where one file serves for both and every draw splits it anew.
+
+    Raises:
+        BadInput: a file is unusable, or nothing is left to test on.
+    """
+    pool, scored = load_impacts(train), load_impacts(test)
+    if file_hash(train) == file_hash(test):
+        return pool, None
     known = {row.tobytes() for row in np.hstack([pool.pre, pool.post])}
-    fresh = [k for k, row in enumerate(np.hstack([held_out.pre, held_out.post])) if row.tobytes() not in known]
+    fresh = [k for k, row in enumerate(np.hstack([scored.pre, scored.post])) if row.tobytes() not in known]
     if not fresh:
         raise BadInput(f"{test}: all of its impacts are in {train} as well, so that nothing is left to test on")
-    return record.finish(_compare(record, config, pool, held_out.take(np.array(fresh)), progress=progress))
+    return pool, scored.take(np.array(fresh))
 
 
 def open_base(config: CollisionConfig, folder: str | Path, *, seed: int) -> RunFolder:
@@ -178,18 +214,45 @@ def _impacts(config: CollisionConfig, seed: int, data: Path | None) -> PlanarImp
     return impacts
 
 
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """One draw: which impacts were fitted, which were scored, and what every method says of the latter."""
+
+    fitted: Int[np.ndarray, " impact"]
+    """Rows of the impacts to draw from."""
+    rows: Int[np.ndarray, " scored"]
+    """Rows of the impacts to score on."""
+    predicted: Mapping[str, Float[np.ndarray, "scored 3"]]
+    """[vx vy omega] after each, by method."""
+
+
+def scored_draws(
+    folder: str | Path, config: CollisionConfig, train: PlanarImpacts, test: PlanarImpacts | None
+) -> list[Scored]:
+    """The draws of a finished run, by its configuration and impacts.
+
+    Raises:
+        ArtifactError: a draw is missing or damaged.
+    """
+    found = []
+    for draw, (fitted, rows) in enumerate(_draws(config, train, test)):
+        arrays, _ = read_tensors(Path(folder) / f"draws/{draw:03d}.safetensors")
+        found.append(Scored(fitted=fitted, rows=rows, predicted=dict(sorted(arrays.items()))))
+    return found
+
+
 def _draws(
     config: CollisionConfig, train: PlanarImpacts, test: PlanarImpacts | None
-) -> Iterator[tuple[PlanarImpacts, PlanarImpacts]]:
-    """Measured impacts to fit and to score, draw by draw; a function of (`split_seed`, draw) alone."""
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Rows to fit and rows to score, draw by draw; a function of (`split_seed`, draw) alone."""
     if test is None and not 0 < config.n_real < len(train):
         raise BadInput(f"n_real = {config.n_real}, but it must lie between 1 and {len(train) - 1} for this file")
     if config.n_real > len(train):
         raise BadInput(f"n_real = {config.n_real}, but the training file holds {len(train)} usable impacts")
     for draw in range(config.draws):
         order = np.random.default_rng([config.split_seed, draw]).permutation(len(train))
-        fit = train.take(np.sort(order[: config.n_real]))
-        yield fit, test if test is not None else train.take(np.sort(order[config.n_real :]))
+        fit, rest = np.sort(order[: config.n_real]), np.sort(order[config.n_real :])
+        yield fit, rest if test is None else np.arange(len(test))
 
 
 def _compare(
@@ -201,26 +264,28 @@ def _compare(
     progress: bool,
 ) -> dict[str, Any]:
     base, pairs = train_base(record, config, progress=progress)
+    scored = train if test is None else test
     splits = list(_draws(config, train, test))
-    reference: ClashModel | None = None
+    references: dict[str, ClashModel] = {}
     found = []
     for draw, (fit, rest) in enumerate(tqdm(splits, desc="draws", disable=not progress or len(splits) == 1)):
         path = record.file(f"draws/{draw:03d}.json")
         if not path.exists():
-            if reference is None:
-                simulated, _ = simulate_ellipse_pairs(config.clash, train, seed=record.seed, threads=config.threads)
-                reference = train_clash(config.clash, simulated, seed=record.seed)
-            write_json(path, _one_draw(record, config, base, reference, fit, rest, draw))
+            if not references:
+                references = _references(config, train, seed=record.seed)
+            write_json(path, _one_draw(record, config, base, references, train.take(fit), scored.take(rest), draw))
         found.append(read_json(path))
-    first_fit, first_rest = splits[0]
+    methods, paired = _figures(scored_draws(record.path, config, train, test), scored, config)
+    opponents = [name for name in methods if name not in _KIN]
     result = {
         "source": train.source,
-        "n_real": len(first_fit),
-        "n_test": len(first_rest),
+        "n_real": config.n_real,
+        "n_test": len(splits[0][1]),
         "draws": len(found),
         "split_seed": config.split_seed,
-        "methods": {name: _over_draws([f["methods"][name] for f in found]) for name in found[0]["methods"]},
-        "paired": _paired([f["methods"] for f in found]),
+        "methods": methods,
+        "strongest_opponent": min(opponents, key=lambda name: methods[name]["median"]),
+        "paired": paired,
         "distribution": _means([f["distribution"] for f in found]),
         "fitted": found[0]["fitted"],
         "distillation_gap": found[0]["distillation_gap"],
@@ -231,36 +296,46 @@ def _compare(
     return result
 
 
+def _references(config: CollisionConfig, like: PlanarImpacts, *, seed: int) -> dict[str, ClashModel]:
+    """The published reference on its own simulator and on ours, pre-trained."""
+    found = {}
+    for name in ("clash", "clash_tuned"):
+        settings: ClashConfig = getattr(config, name)
+        simulated, _ = simulate_ellipse_pairs(settings, like, seed=seed, threads=config.threads)
+        found[name] = train_clash(settings, simulated, seed=seed)
+    return found
+
+
 def _one_draw(
     record: RunFolder,
     config: CollisionConfig,
     base: Surrogate,
-    reference: ClashModel,
+    references: Mapping[str, ClashModel],
     fit: PlanarImpacts,
     rest: PlanarImpacts,
     draw: int,
 ) -> dict[str, Any]:
     identified = identify(base, fit, config.identify, config.residual)
     adapted = finetune(base, fit, identified, config.residual)
-    predicted, fitted = _baselines(config, identified, reference, fit, rest, seed=record.seed + draw)
+    predicted, fitted = _opponents(config, references, fit, rest, seed=record.seed + draw)
+    same = np.column_stack([_at_impact_speed(base, rest, identified), np.full(len(rest), config.generator.impedance)])
     predicted = {
         OURS: evaluation.predict_impacts(adapted, rest, identified.phi)[0],
         "identified": evaluation.predict_impacts(base, rest, identified.phi)[0],
+        "mujoco_identified": baselines.simulate_with(rest, same, threads=config.threads),
         **predicted,
+        _BOUND: evaluation.point_impulse_bound(rest),
     }
-    errors = {name: evaluation.relative_error(post, rest) for name, post in predicted.items()}
-    scaled = _at_impact_speed(base, rest, identified)
-    impedance = config.generator.impedance
-    post = baselines.simulate_with(rest, scaled, impedance=impedance, threads=config.threads)
-    simulated = replace(rest, post=post)
+    header = make_header("dexprior.collision_draw/1", producer="collision", seed=record.seed, config=config)
+    write_tensors(record.file(f"draws/{draw:03d}.safetensors"), predicted, {"header": asdict(header)})
     if draw == 0:
         adapted.save(
             record.file("collision.safetensors"), producer="collision", seed=record.seed, parents=record.parents
         )
-        _save_samples(record, config, adapted, rest, predicted, errors)
+        _save_samples(record, config, adapted, rest, predicted)
+    simulated = replace(rest, post=predicted["mujoco_identified"])
     rows = np.tile(identified.phi, (len(rest), 1))
     return {
-        "methods": {name: evaluation.summarize(e) for name, e in errors.items()},
         "fitted": {OURS: identified.as_dict(), **fitted},
         "distribution": evaluation.score_distribution(adapted, rest, identified.phi),
         "distillation_gap": float(np.median(evaluation.relative_error(predicted["identified"], simulated))),
@@ -268,45 +343,38 @@ def _one_draw(
     }
 
 
-def _baselines(
+def _opponents(
     config: CollisionConfig,
-    identified: Identified,
-    reference: ClashModel,
+    references: Mapping[str, ClashModel],
     fit: PlanarImpacts,
     rest: PlanarImpacts,
     *,
     seed: int,
 ) -> tuple[dict[str, np.ndarray], dict[str, dict[str, float]]]:
+    """What opponents predict for `rest`, and their parameters; all are fitted to `fit`."""
     ranges, threads = config.surrogate.ranges, config.threads
-    grid = baselines.tune_mujoco_grid(fit, ranges, config.grid, threads=threads)
-    cma = baselines.tune_mujoco_cma(fit, ranges, config.cma, seed=seed, threads=threads)
-    closed = baselines.fit_closed_form(fit, config.grid)
-    measured = ellipse_measured(fit)
-    clash = reference.clone()
-    clash.identify(measured)
-    clash.finetune(measured)
-    untrained = reference.untrained(seed=seed)
-    untrained.finetune(measured, steps=config.clash.steps)
-    state, k = ellipse_measured(rest).state, np.array([1.0, 1.0, rest.gyration])
-    predicted = {
-        "clash": clash.predict(state) / k,
-        "clash_without_pretraining": untrained.predict(state) / k,
-        "mujoco_grid": baselines.simulate_with(rest, grid, threads=threads),
-        "mujoco_cma": baselines.simulate_with(rest, cma, threads=threads),
-        "mujoco_identified": baselines.simulate_with(rest, identified.phi[: len(CONTACT_PARAMETERS)], threads=threads),
-        "closed_form": evaluation.predict_impacts(RestitutionFriction(), rest, closed)[0],
-        "point_impulse_bound": evaluation.point_impulse_bound(rest),
-    }
-    fitted = {
-        "clash": clash.parameters,
-        "mujoco_grid": dict(zip(CONTACT_PARAMETERS, grid.tolist())),
-        "mujoco_cma": dict(zip(CONTACT_PARAMETERS, cma.tolist())),
-        "closed_form": dict(zip(RestitutionFriction().parameters, closed.tolist())),
+    tuned = {
+        "mujoco_cma": baselines.tune_mujoco_cma(fit, ranges, config.cma, seed=seed, threads=threads),
+        "mujoco_grid": baselines.tune_mujoco_grid(
+            fit, ranges, config.grid, impedance=config.generator.impedance, threads=threads
+        ),
     }
     if config.mjx is not None:
-        found = tune_mujoco_mjx(fit, ranges, config.mjx, seed=seed)
-        predicted["mujoco_mjx"] = baselines.simulate_with(rest, found, threads=threads)
-        fitted["mujoco_mjx"] = dict(zip(CONTACT_PARAMETERS, found.tolist()))
+        tuned["mujoco_mjx"] = tune_mujoco_mjx(fit, ranges, config.mjx, impedance=config.cma.impedance, seed=seed)
+    predicted = {name: baselines.simulate_with(rest, phi, threads=threads) for name, phi in tuned.items()}
+    fitted = {name: dict(zip(MUJOCO_PARAMETERS, phi.tolist())) for name, phi in tuned.items()}
+    measured, state, k = ellipse_measured(fit), ellipse_measured(rest).state, np.array([1.0, 1.0, rest.gyration])
+    for name, reference in references.items():
+        clash = reference.clone()
+        clash.identify(measured)
+        clash.finetune(measured)
+        predicted[name], fitted[name] = clash.predict(state) / k, clash.parameters
+    untrained = references["clash"].untrained(seed=seed)
+    untrained.finetune(measured, steps=config.clash.steps)
+    predicted["clash_without_pretraining"] = untrained.predict(state) / k
+    closed = baselines.fit_closed_form(fit, config.grid)
+    predicted["closed_form"] = evaluation.predict_impacts(RestitutionFriction(), rest, closed)[0]
+    fitted["closed_form"] = dict(zip(RestitutionFriction().parameters, closed.tolist()))
     return predicted, fitted
 
 
@@ -321,7 +389,6 @@ def _save_samples(
     adapted: Surrogate,
     rest: PlanarImpacts,
     predicted: dict[str, np.ndarray],
-    errors: dict[str, np.ndarray],
 ) -> None:
     assert adapted.phi is not None
     _, std = evaluation.predict_impacts(adapted, rest, adapted.phi)
@@ -335,45 +402,59 @@ def _save_samples(
     }
     for name, post in predicted.items():
         arrays[f"predicted/{name}"] = post
-        arrays[f"error/{name}"] = errors[name]
-        arrays[f"accuracy/{name}"] = evaluation.accuracy_curve(errors[name], _THRESHOLDS)
+        arrays[f"error/{name}"] = error = evaluation.relative_error(post, rest)
+        arrays[f"accuracy/{name}"] = evaluation.accuracy_curve(error, _THRESHOLDS)
     header = make_header("dexprior.collision_samples/2", producer="collision", seed=record.seed, config=config)
     write_tensors(record.file("samples.safetensors"), arrays, {"header": asdict(header)})
 
 
-def _over_draws(summaries: list[dict[str, Any]]) -> dict[str, Any]:
-    """Means over draws, with their bootstrap interval; one draw keeps the binomial interval of its impacts."""
-    if len(summaries) == 1:
-        return summaries[0]
-    names = [name for name in summaries[0] if name not in ("n", "intervals")]
-    values = {name: np.array([s[name] for s in summaries]) for name in names}
-    return {
-        **{name: float(v.mean()) for name, v in values.items()},
-        "n": summaries[0]["n"],
-        "intervals": {name: list(bootstrap_mean(v)[1:]) for name, v in values.items()},
-        "per_draw": {name: v.tolist() for name, v in values.items()},
-    }
-
-
-def _paired(draws: list[dict[str, dict[str, Any]]]) -> dict[str, Any]:
-    """Ours against each other method on the same draws: ratio of the mean shares, and in how many draws no worse."""
-    found: dict[str, Any] = {}
-    for name in draws[0]:
-        if name in (OURS, "point_impulse_bound"):
+def _figures(
+    draws: Sequence[Scored], scored: PlanarImpacts, config: CollisionConfig
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Figures of each method with their intervals, and ratios of ours to it on the same draws and impacts."""
+    names = list(draws[0].predicted)
+    errors = np.full((len(draws), len(scored), len(names)), np.nan)  # NaN: fitted in that draw
+    for k, draw in enumerate(draws):
+        rest = scored.take(draw.rows)
+        errors[k, draw.rows] = np.stack([evaluation.relative_error(draw.predicted[n], rest) for n in names], axis=1)
+    value, low, high = (
+        part.reshape(2, len(names), len(evaluation.FIGURES))
+        for part in bootstrap_crossed(
+            errors, lambda table: _with_ratios(table, names.index(OURS)), draws=config.resamples
+        )
+    )
+    per_draw = evaluation.figures(errors)
+    methods, paired = {}, {}
+    for j, name in enumerate(names):
+        methods[name] = {
+            **dict(zip(evaluation.FIGURES, value[0, j].tolist())),
+            "n": len(draws[0].rows),
+            "intervals": {f: [float(low[0, j, i]), float(high[0, j, i])] for i, f in enumerate(evaluation.FIGURES)},
+            "per_draw": {f: per_draw[:, j, i].tolist() for i, f in enumerate(evaluation.FIGURES)},
+        }
+        if name in (OURS, _BOUND):
             continue
-        entry: dict[str, Any] = {}
-        for measure in ("acc_0.1", "acc_0.2"):
-            ours = np.array([d[OURS][measure] for d in draws])
-            other = np.array([d[name][measure] for d in draws])
-            ratio, interval = evaluation.paired_ratio(ours, other)
-            entry[measure] = {
-                "ratio": ratio,
-                "interval": interval,
-                "no_worse": int((ours >= other).sum()),
+        better = per_draw[:, names.index(OURS)] - per_draw[:, j]
+        paired[name] = {
+            f: {
+                "ratio": _number(value[1, j, i]),
+                "interval": [_number(low[1, j, i]), _number(high[1, j, i])],
+                "no_worse": int((better[:, i] <= 0 if f == "median" else better[:, i] >= 0).sum()),
                 "draws": len(draws),
             }
-        found[name] = entry
-    return found
+            for i, f in enumerate(evaluation.FIGURES)
+        }
+    return methods, paired
+
+
+def _with_ratios(table: Float[np.ndarray, "draw impact method"], ours: int) -> Float[np.ndarray, " figure"]:
+    mean = evaluation.figures(table).mean(axis=0)
+    ratios = mean[ours] / np.where(mean > 0, mean, np.nan)
+    return np.stack([mean, ratios]).ravel()
+
+
+def _number(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None
 
 
 def _means(rows: list[dict[str, float]]) -> dict[str, float]:

@@ -13,7 +13,15 @@ from jaxtyping import Bool, Float
 
 from dexprior.data.impacts import ELLIPSE_MASS, ELLIPSE_SEMI_AXES, PlanarImpacts, ellipse_contact, ellipse_inertia
 
-__all__ = ["CONTACT_PARAMETERS", "SCENE", "contact_mobility", "generate_impacts", "simulate_drops", "simulate_impacts"]
+__all__ = [
+    "CONTACT_PARAMETERS",
+    "SCENE",
+    "contact_mobility",
+    "contact_solref",
+    "generate_impacts",
+    "simulate_drops",
+    "simulate_impacts",
+]
 
 CONTACT_PARAMETERS = ("friction", "damping_ratio", "time_constant", "impratio")
 """Columns of phi: Coulomb coefficient, damping ratio and time constant [s] of MuJoCo's `solref`, and `impratio`, the
@@ -79,7 +87,7 @@ def simulate_impacts(
     semi_axes: tuple[float, float] | Float[np.ndarray, "impact 2"],
     mass: float | Float[np.ndarray, " impact"],
     inertia: float | Float[np.ndarray, " impact"],
-    impedance: float | None = None,
+    impedance: float | Float[np.ndarray, " impact"] | None = None,
     resolution: int = 12,
     timeout: float = 10.0,
     threads: int = 1,
@@ -93,7 +101,7 @@ def simulate_impacts(
         semi_axes: of the ellipse [m], shared or one per impact.
         mass: [kg], shared or one per impact.
         inertia: [kg m^2], shared or one per impact.
-        impedance: of the contact, constant in depth; None leaves MuJoCo's default `solimp`.
+        impedance: of the contact, constant in depth, shared or one per impact; None leaves MuJoCo's default `solimp`.
         resolution: time steps per damping_ratio * time_constant (the contact's natural frequency, inverted).
         timeout: contacts that still hold after that many damping_ratio * time_constant are cut off.
         threads: of MuJoCo's pool; the result does not depend on it.
@@ -122,10 +130,11 @@ def simulate_impacts(
     batch.expand("opt.impratio")[:] = phi[:, 3]
     damping, constant = phi[:, 1], phi[:, 2]
     if impedance is not None:
-        # MuJoCo sizes spring and damper by the body's average inverse inertia, 2 / 3m here, not by the contact's
-        ratio = 1.5 * mass * contact_mobility(angle, axes, mass, inertia)
-        damping, constant = damping / np.sqrt(ratio), constant * ratio
-        batch.expand("geom_solimp")[:, geom] = [impedance, impedance, 1e-5, 0.5, 2.0]
+        mobility = contact_mobility(angle, axes, mass, inertia)
+        constant, damping = contact_solref(constant, damping, impedance, mobility, mass)
+        solimp = batch.expand("geom_solimp")
+        solimp[:, geom] = [0.0, 0.0, 1e-5, 0.5, 2.0]
+        solimp[:, geom, :2] = np.broadcast_to(np.asarray(impedance), (n,))[:, None]
     batch.expand("geom_solref")[:, geom] = np.stack([constant, damping], axis=1)
     batch.set_const()
 
@@ -204,6 +213,30 @@ def contact_mobility(
     """A_nn of an ellipse on the ground: normal contact velocity per normal impulse [1/kg]."""
     normal, _ = ellipse_contact(angle, semi_axes)
     return 1.0 / mass + normal[:, 2] ** 2 / inertia
+
+
+def contact_solref(
+    time_constant: Float[np.ndarray, " impact"],
+    damping_ratio: Float[np.ndarray, " impact"],
+    impedance: float | Float[np.ndarray, " impact"],
+    mobility: Float[np.ndarray, " impact"],
+    mass: float | Float[np.ndarray, " impact"],
+) -> tuple[Float[np.ndarray, " impact"], Float[np.ndarray, " impact"]]:
+    """MuJoCo's `solref` (time constant [s], damping ratio) that gives a contact of constant impedance these values.
+
+    MuJoCo regularizes by the body's average inverse inertia, 2 / 3m for these joints, not by the contact's own A_nn:
+    spring and damper answer with A_nn / (d A_nn + (1 - d) 2 / 3m) of what is asked, which is 1 only for d = 1.
+
+    Args:
+        time_constant: that the contact is to have [s].
+        damping_ratio: that it is to have.
+        impedance: d, constant in depth.
+        mobility: A_nn [1/kg].
+        mass: [kg]
+    """
+    ratio = 1.5 * mass * mobility
+    answer = ratio / (impedance * ratio + 1.0 - impedance)
+    return time_constant * answer, damping_ratio / answer**0.5
 
 
 SCENE = """

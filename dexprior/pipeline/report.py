@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from dexprior.artifacts import load_all, read_tensors
-from dexprior.collision.report import LABELS, plot_accuracy
+from dexprior.collision.report import LABELS, plot_accuracy, strongest_opponent
 from dexprior.data.clips import write_clip
 from dexprior.data.episodes import read_episode, read_index
 from dexprior.envs.panel import Panel
@@ -202,12 +202,14 @@ def _collision(page: Page, folder: Path, result: dict[str, Any]) -> None:
     if source == "generated":
         page.text(
             "No measured impacts were found: generated ones with hidden parameters stand in, of the kind of contact "
-            "that measured ones show. The network's family holds that contact and MuJoCo's default does not, so that "
+            "that measured ones show. Their contact lies in the families of the network and of tuned MuJoCo, so that "
             "the order of the rows says nothing about real impacts; docs/measurements/collision.md has those.",
             warn=True,
         )
+    page.text(strongest_opponent(result))
     rows = []
-    for name, m in result["methods"].items():
+    for name in [name for name in LABELS if name in result["methods"]]:
+        m = result["methods"][name]
         rows.append([LABELS[name], f"{m['acc_0.1']:.3f}", f"{m['acc_0.2']:.3f}", f"{m['median']:.3f}", m["n"]])
     page.table(["method", "below 0.1", "below 0.2", "median error", "n"], rows)
 

@@ -5,7 +5,7 @@ from dexprior.stats.calibration import Calibration, calibrate, posterior_ranks
 from dexprior.stats.comparison import Comparison, Family, compare_pairs, compare_rates
 from dexprior.stats.correction import benjamini_hochberg, holm
 from dexprior.stats.intervals import Rate, bootstrap_mean, clopper_pearson, newcombe, newcombe_paired, tango
-from dexprior.stats.nested import bootstrap_nested
+from dexprior.stats.nested import bootstrap_crossed, bootstrap_nested
 from dexprior.stats.posterior import probability_better, probability_better_paired
 from dexprior.stats.power import detectable, detectable_paired, power_boschloo, power_mcnemar
 from dexprior.stats.sequential import (
@@ -27,6 +27,7 @@ __all__ = [
     "Rate",
     "benjamini_hochberg",
     "bootstrap_mean",
+    "bootstrap_crossed",
     "bootstrap_nested",
     "boschloo",
     "calibrate",

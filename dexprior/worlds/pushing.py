@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dexprior.config import Ge, Gt, Le, config
+from dexprior.config import Ge, Gt, Le, Lt, config
 from dexprior.errors import BadInput, ConfigError, UnknownName
 from dexprior.geometry.rotations import wrap_angle
 from dexprior.types.check import Checker
@@ -53,6 +53,8 @@ PUSHING_PARAMETERS = (
     "table_damping_ratio",
     "torsional_friction",
     "impratio",
+    "rod_impedance",
+    "rod_grip",
 )
 """Fields of `PushingConfig` that may differ from world to world."""
 
@@ -96,6 +98,11 @@ class PushingConfig:
     """Of the contact's spring and damper, object and rod; 1 does not bounce."""
     time_constant: Annotated[float, Gt(0)] = 0.004
     """Of the same spring and damper [s]."""
+    rod_impedance: Annotated[float, Gt(0), Lt(1)] | None = None
+    """`solimp` of the same contact, constant in depth: low values make it an explicit spring and damper. None is
+    MuJoCo's default, which knows no `rod_grip`."""
+    rod_grip: Annotated[float, Gt(0)] = 1.0
+    """Tangential over normal damping of that contact at such an impedance: low values let it creep."""
     table_friction: Annotated[float, Gt(0)] = 0.3
     """Coulomb coefficient between object and table."""
     table_damping_ratio: Annotated[float, Gt(0)] = 1.0
@@ -555,6 +562,15 @@ class _Worlds:
         friction[:, table, :2] = value["table_friction"][:, None]
         friction[:, table, 2] = value["torsional_friction"]
         solref[:, rod, 0], solref[:, rod, 1] = value["time_constant"], value["rod_damping_ratio"]
+        if "rod_impedance" in value:
+            d = value["rod_impedance"]
+            solimp = self.batch.expand("pair_solimp")
+            solimp[:, rod] = [0.0, 0.0, 1e-5, 0.5, 2.0]
+            solimp[:, rod, :2] = d[:, None]
+            # a direct damping is divided by d, and friction is regularized by 1 / impratio of what the normal row is
+            share = value["impratio"] / (d * value["impratio"] + 1.0 - d)
+            along = self.batch.expand("pair_solreffriction")
+            along[:, rod, 0], along[:, rod, 1] = -1e-9, -2.0 * value["rod_grip"] / value["time_constant"] / share
         solref[:, table, 1] = value["table_damping_ratio"]
         oscillation = value["time_constant"] * value["rod_damping_ratio"]
         self.strike_timestep = np.minimum.reduce(
@@ -610,13 +626,16 @@ class _Worlds:
 
 
 def _columns(config: PushingConfig, n: int, parameters: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Every parameter as one value per world."""
+    """Every parameter as one value per world; one that is None everywhere is left out."""
     for name in parameters:
         if name not in PUSHING_PARAMETERS:
             raise UnknownName("pushing parameter", name, PUSHING_PARAMETERS)
     columns = {}
     for name in PUSHING_PARAMETERS:
-        value = np.asarray(parameters.get(name, getattr(config, name)), dtype=np.float64)
+        given = parameters.get(name, getattr(config, name))
+        if given is None:
+            continue
+        value = np.asarray(given, dtype=np.float64)
         if value.shape not in ((), (n,)):
             raise BadInput(f"pushing parameter {name} has shape {value.shape}, expected ({n},): one per world")
         smallest = value.min() if value.size else np.inf

@@ -21,12 +21,19 @@ SMALL = (
     "collision.identify.starts=2",
     "collision.grid.friction=4",
     "collision.grid.damping_ratio=4",
-    "collision.grid.time_constant=2",
+    "collision.grid.time_constant=1",
+    "collision.grid.impratio=2",
     "collision.grid.closed_form=11",
     "collision.cma.evaluations=40",
     "collision.clash.pairs=500",
     "collision.clash.batch=64",
     "collision.clash.steps=40",
+    "collision.clash.pretrain_steps=40",
+    "collision.clash_tuned.pairs=500",
+    "collision.clash_tuned.batch=64",
+    "collision.clash_tuned.steps=40",
+    "collision.clash_tuned.pretrain_steps=40",
+    "collision.resamples=50",
 )
 
 
@@ -78,13 +85,31 @@ def test_evaluate_writes_every_method_and_goes_on_where_it_was_stopped(made, cap
     assert main(["collision", "evaluate", *words]) == 0
     first = (made / "result.json").read_text()
     methods = json.loads(first)["methods"]
-    assert {"finetuned", "clash", "mujoco_grid", "mujoco_cma", "closed_form", "point_impulse_bound"} <= set(methods)
+    assert {
+        "finetuned",
+        "clash",
+        "clash_tuned",
+        "mujoco_grid",
+        "mujoco_cma",
+        "closed_form",
+        "point_impulse_bound",
+    } <= set(methods)
     (made / "result.json").unlink()
     (made / "result.parts" / "done.json").unlink()
     (made / "result.parts" / "draws" / "001.json").unlink()
     capsys.readouterr()
     assert main(["collision", "evaluate", *words]) == 0
     assert (made / "result.json").read_text() == first
+
+
+def test_recorded_starts_are_chosen_among_by_every_method(made, capsys):
+    words = ["set=ellipse", f"train={made}/impacts.npz", f"test={made}/impacts.npz", f"out={made}/chosen.json", *SMALL]
+    assert main(["collision", "plan", *words]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown == json.loads((made / "chosen.json").read_text())["methods"]
+    assert shown["recorded_outcome"]["error"] < shown["finetuned"]["error"] < shown["chance"]["error"]
+    assert main(["collision", "plan", "set=ellipse", f"train={made}/impacts.npz", f"out={made}/none.json"]) == 1
+    assert "give train=FILE and test=FILE" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(not extras.available("pybullet"), reason="needs the extra `reality` (pybullet)")

@@ -11,6 +11,7 @@ import pytest
 import dexprior.collision.stage as stage
 from dexprior.artifacts import read_tensors
 from dexprior.collision import CollisionConfig, Surrogate, compare, plot_accuracy, run
+from dexprior.collision.report import LABELS, strongest_opponent
 from dexprior.config import to_plain, validate
 from dexprior.data.impacts import find_ellipse_impacts
 from dexprior.errors import ArtifactError, BadInput
@@ -22,9 +23,11 @@ TINY = validate(
         "surrogate": {"width": 12, "depth": 2},
         "distill": {"steps": 80, "batch": 64, "checkpoint_every": 30},
         "identify": {"starts": 2, "steps": 10},
-        "grid": {"friction": 4, "damping_ratio": 4, "time_constant": 2, "closed_form": 11},
+        "grid": {"friction": 4, "damping_ratio": 4, "time_constant": 1, "impratio": 2, "closed_form": 11},
         "cma": {"evaluations": 40},
-        "clash": {"pairs": 500, "batch": 64, "steps": 40},
+        "clash": {"pairs": 500, "batch": 64, "steps": 40, "pretrain_steps": 40},
+        "clash_tuned": {"pairs": 500, "batch": 64, "steps": 40, "pretrain_steps": 40, "impedance": 0.005},
+        "resamples": 50,
         "draws": 2,
         "generated_impacts": 60,
     },
@@ -44,8 +47,8 @@ def finished(tmp_path_factory):
 def contents(folder):
     """Everything that a run leaves, but for its clock."""
     arrays = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        arrays |= {f"{path.name}/{k}": v for k, v in read_tensors(path)[0].items()}
+    for path in sorted(folder.rglob("*.safetensors")):
+        arrays |= {f"{path.relative_to(folder)}/{k}": v for k, v in read_tensors(path)[0].items()}
     plain = {p: json.loads((folder / p).read_text()) for p in ("result.json", "draws/000.json", "draws/001.json")}
     return arrays, plain
 
@@ -57,6 +60,7 @@ def test_it_leaves_a_model_numbers_and_what_a_plot_needs(finished):
         "finetuned",
         "identified",
         "clash",
+        "clash_tuned",
         "clash_without_pretraining",
         "mujoco_grid",
         "mujoco_cma",
@@ -66,6 +70,7 @@ def test_it_leaves_a_model_numbers_and_what_a_plot_needs(finished):
     }
     assert all(len(numbers["per_draw"]["median"]) == 2 for numbers in result["methods"].values())
     assert result["paired"]["clash"]["acc_0.1"]["draws"] == 2
+    assert result["strongest_opponent"] in methods - {"finetuned", "identified", "mujoco_identified"}
     assert result["source"] == "generated"
     assert result == json.loads((folder / "result.json").read_text())
     assert all(numbers["n"] == 50 for numbers in result["methods"].values())
@@ -83,14 +88,14 @@ def test_the_saved_model_makes_the_saved_predictions(finished):
     folder, _ = finished
     model = Surrogate.load(folder / "collision.safetensors")
     impacts = stage._impacts(TINY, 0, None)
-    _, rest = next(stage._draws(TINY, impacts, None))
+    rest = impacts.take(next(stage._draws(TINY, impacts, None))[1])
     post, std = stage.evaluation.predict_impacts(model, rest, model.phi)
     tensors, _ = read_tensors(folder / "samples.safetensors")
     np.testing.assert_array_equal(tensors["predicted/finetuned"], post)
     np.testing.assert_array_equal(tensors["predicted_std"], std)
 
 
-@pytest.mark.parametrize("part", ["train_clash", "identify", "_over_draws"])
+@pytest.mark.parametrize("part", ["train_clash", "identify", "_figures"])
 def test_a_run_that_was_killed_goes_on_to_the_same_bits(finished, tmp_path, monkeypatch, part):
     def kill(*_args, **_options):
         raise Killed
@@ -108,6 +113,24 @@ def test_a_run_that_was_killed_goes_on_to_the_same_bits(finished, tmp_path, monk
     assert arrays.keys() == expected_arrays.keys()
     for name, value in expected_arrays.items():
         np.testing.assert_array_equal(arrays[name], value, err_msg=name)
+
+
+def test_figures_ratios_and_intervals_are_those_of_the_kept_predictions(finished):
+    folder, result = finished
+    impacts = stage._impacts(TINY, 0, None)
+    medians = {name: [] for name in result["methods"]}
+    for draw in stage.scored_draws(folder, TINY, impacts, None):
+        assert set(draw.fitted) | set(draw.rows) == set(range(len(impacts)))
+        rest = impacts.take(draw.rows)
+        for name, post in draw.predicted.items():
+            medians[name].append(np.median(stage.evaluation.relative_error(post, rest)))
+    for name, numbers in result["methods"].items():
+        np.testing.assert_allclose(numbers["per_draw"]["median"], medians[name])
+        low, high = numbers["intervals"]["median"]
+        assert low <= numbers["median"] <= high
+    for name, found in result["paired"].items():
+        expected = np.mean(medians["finetuned"]) / np.mean(medians[name])
+        assert found["median"]["ratio"] == pytest.approx(expected)
 
 
 def test_a_finished_run_is_not_run_again(finished, monkeypatch):
@@ -133,6 +156,15 @@ def test_an_absent_measured_file_is_an_error_not_a_generated_one(tmp_path):
 
 def test_the_default_configuration_survives_its_plain_form():
     assert validate(CollisionConfig, to_plain(CollisionConfig())) == CollisionConfig()
+
+
+def test_the_sentence_quotes_the_opponent_with_the_smallest_median(finished):
+    _, result = finished
+    ours = ("finetuned", "identified", "mujoco_identified", "point_impulse_bound")
+    medians = {name: m["median"] for name, m in result["methods"].items() if name not in ours}
+    name = min(medians, key=medians.get)
+    assert LABELS[name] in strongest_opponent(result)
+    assert f"{medians[name]:.3f}" in strongest_opponent(result)
 
 
 def test_the_plot_is_written(finished, tmp_path):

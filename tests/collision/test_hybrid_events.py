@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from hybrid_models import Counted, Sticking
+from hybrid_models import Counted, Sticking, Uncertain
 
 from dexprior.collision import HybridConfig, HybridStepper, RestitutionFriction
 from dexprior.collision.hybrid.contacts import Patch
@@ -130,6 +130,53 @@ def test_mirrored_worlds_give_mirrored_answers():
     straight, _ = one_against_two(0.7, 0.6)
     assert straight[0, 1] == pytest.approx(0.0, abs=1e-12)
     np.testing.assert_allclose(straight[1], straight[2] * [1, -1, 1], rtol=0, atol=1e-12)
+
+
+def rough_blow(seed):
+    """Kinetic energy before and after a spinning ball meets two others at once, all of them rough and bouncy."""
+    rng = np.random.default_rng(seed)
+    reach = 2 * RADIUS + 1e-6
+    above, below = rng.uniform(0.2, 1.4, 2)
+    places = [(0.0, 0.0), *((reach * np.cos(a), reach * np.sin(a)) for a in (above, -below))]
+    model, data = balls(places, 0.1 * np.exp(rng.uniform(-2, 2, 3)), geom='condim="3"', step=1e-5)
+    data.qvel[:6] = [1.0, 0.3 * rng.normal(), 0.0, 0.0, 0.0, 60.0 * rng.normal()]
+    data.qvel[[11, 17]] = 60.0 * rng.normal(size=2)
+    phi = np.array([rng.uniform(0.5, 1.0), rng.uniform(0.2, 1.0)])
+    stepper = HybridStepper(model, data, [("ball0", "ball1"), ("ball0", "ball2")], RestitutionFriction(), phi)
+    mujoco.mj_forward(model, data)
+    before = 0.5 * data.qvel @ _momentum(model, data, data.qvel)
+    stepper.step(12)
+    assert stepper.counts["impacts"] >= 1
+    return before, 0.5 * data.qvel @ _momentum(model, data, data.qvel)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 41, 141])  # the joint law of the last two would add 8 and 9 %
+def test_two_rough_blows_at_once_add_no_energy(seed):
+    """Each answer alone is passive, and Newton's law at both contacts together need not be (Kane 1984)."""
+    before, after = rough_blow(seed)
+    assert after <= before * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("restitution", "answered"), [(0.99, True), (1.01, False)])
+def test_an_answer_that_gains_a_little_energy_is_refused(restitution, answered):
+    model, data = balls([(0, 0), (2 * RADIUS + 1e-6, 0)], [0.1, 0.2], step=1e-5)
+    data.qvel[0] = 1.0
+    stepper = HybridStepper(model, data, [("ball0", "ball1")], RestitutionFriction(), np.array([restitution, 0.0]))
+    stepper.step(5)
+    assert stepper.counts["impacts"] == answered
+    assert stepper.counts["energy"] == (not answered)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_drawn_answers_add_no_energy_either(seed):
+    """A rebound that is all but elastic, told within 10 %: half of the draws would gain energy."""
+    model, data = balls([(0, 0), (2 * RADIUS + 1e-6, 0)], [0.1, 0.2], step=1e-5)
+    data.qvel[0] = 1.0
+    phi = np.array([0.99, 0.0])
+    stepper = HybridStepper(model, data, [("ball0", "ball1")], Uncertain(0.1), phi, sample=True, seed=seed)
+    stepper.step(5)
+    assert stepper.counts["impacts"] == 1
+    assert np.dot([0.1, 0.2], (linear(data) ** 2).sum(axis=1)) <= 0.1 * (1 + 1e-9)
 
 
 def test_impacts_that_share_no_body_do_not_disturb_each_other():

@@ -93,6 +93,36 @@ def test_any_weights_obey_momentum_friction_and_energy(wild, contacts):
     assert (std >= 0).all()
 
 
+def test_where_the_energy_bound_is_far_the_contact_separates_however_it_is_coupled(surrogate, contacts):
+    """p_n A_nn + p_t A_tn = (1 + e) |u_n|, e >= 0: where friction drives the contact on, its impulse is larger."""
+    pre, geometry, phi = contacts
+    approach, delassus = contact_velocity(pre, geometry), geometry.delassus
+    coupling = delassus[:, 0, 1] / delassus[:, 0, 0]
+    post, _ = surrogate.predict(pre, geometry, phi)
+    rebound = contact_velocity(post, geometry)[:, 0] / -approach[:, 0]
+    impulse = best_impulse(post - pre, geometry)
+    ratio = impulse[:, 1] / np.maximum(impulse[:, 0], 1e-12)
+    inside = (kinetic(post, geometry) < kinetic(pre, geometry) * (1 - 1e-6)) & (1.0 + ratio * coupling > 0.25)
+    assert (inside & (np.abs(ratio * coupling) > 0.1)).sum() > 20
+    assert (rebound[inside] >= -1e-9).all()
+
+
+def test_friction_that_drives_the_contact_on_needs_more_impulse_to_stop_it(surrogate):
+    """The same sliding on two mechanisms that differ in the sign of A_tn alone, against the textbook's impulses."""
+    mu, n = 0.3, 2
+    geometry = ContactGeometry(
+        jacobian=np.tile(np.eye(2), (n, 1, 1)),
+        inverse_inertia=np.array([[[1.0, c], [c, 1.5]] for c in (-0.5, 0.5)]),
+    )
+    pre = np.tile([-1.0, 2.0], (n, 1))  # slides on throughout: friction is -mu p_n
+    post, _ = surrogate.predict(pre, geometry, np.tile([mu, 0.3, 0.0008, 1.0, 0.0], (n, 1)))
+    normal = best_impulse(post - pre, geometry)[:, 0]
+    expected, _ = RestitutionFriction().predict(pre, geometry, np.tile([0.4, mu], (n, 1)))
+    textbook = best_impulse(expected - pre, geometry)[:, 0]
+    assert normal[1] > normal[0]
+    assert normal[1] / normal[0] == pytest.approx(textbook[1] / textbook[0], rel=0.15)
+
+
 def test_mirroring_the_tangent_changes_nothing(wild, contacts):
     pre, geometry, phi = contacts
     mirrored = ContactGeometry(

@@ -111,3 +111,17 @@ def test_a_low_impedance_contact_is_a_spring_a_damper_and_regularized_friction(i
             break
     assert separated.all()
     np.testing.assert_allclose(post[0, [1, 0]], u, atol=2e-3)
+
+
+def test_a_frictionless_impact_ends_alike_at_every_impedance():
+    """`contact_solref` makes up for what MuJoCo's regularization takes, whatever the contact's mobility."""
+    n = 40
+    rng = np.random.default_rng(7)
+    angle, pre = rng.uniform(0, 2 * np.pi, n), np.tile([0.0, -2.0, 0.0], (n, 1))
+    phi = np.tile([1e-6, 0.3, 0.001, 1.0], (n, 1))
+    body = {"semi_axes": (0.035, 0.025), "mass": 0.04, "inertia": 1.5e-5}
+    impedances = (0.005, 0.1, 0.6, 0.95)
+    ends = [simulate_impacts(pre, angle, phi, impedance=d, resolution=100, **body)[0] for d in impedances]
+    for end in ends[1:]:
+        np.testing.assert_allclose(end, ends[0], atol=5e-3 * np.abs(ends[0]).max())
+    assert np.abs(ends[0][:, 2]).max() > 10.0  # off-centre ones among them, where A_nn differs most

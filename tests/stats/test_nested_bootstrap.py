@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dexprior.errors import BadInput
-from dexprior.stats import bootstrap_mean, bootstrap_nested
+from dexprior.stats import bootstrap_crossed, bootstrap_mean, bootstrap_nested
 
 
 def _mean(values):
@@ -48,3 +48,30 @@ def test_rows_stay_pairs_and_seeds_repeat():
 def test_nothing_to_resample_is_refused(shape, depth):
     with pytest.raises(BadInput, match="axes to resample"):
         bootstrap_nested(np.zeros(shape), _mean, depth=depth)
+
+
+def _width(found):
+    return float(found[2][0] - found[1][0])
+
+
+def test_columns_that_all_rows_share_are_one_sample_however_many_rows():
+    """Impacts that are scored in every draw: a hundred draws of the same impacts are no larger a test set."""
+    columns = np.random.default_rng(4).normal(size=(1, 60))
+    alike = np.repeat(columns, 100, axis=0)
+    crossed = bootstrap_crossed(alike, _mean)
+    assert _width(crossed) == pytest.approx(np.diff(bootstrap_mean(columns[0])[1:])[0], rel=0.1)
+    assert _width(crossed) > 4 * _width(bootstrap_nested(alike, _mean, depth=2))
+
+
+def test_both_rows_and_columns_widen_the_interval():
+    rng = np.random.default_rng(5)
+    rows, columns = rng.normal(size=(40, 1)), rng.normal(size=(1, 50))
+    both, alone = bootstrap_crossed(rows + columns, _mean), bootstrap_crossed(rows + 0 * columns, _mean)
+    assert both[0][0] == pytest.approx((rows + columns).mean())
+    assert _width(both) > 1.2 * _width(alone)
+
+
+def test_a_table_without_rows_or_columns_is_refused():
+    for empty in (np.zeros((0, 3)), np.zeros((3, 0)), np.zeros(3)):
+        with pytest.raises(BadInput, match="no table"):
+            bootstrap_crossed(empty, _mean)

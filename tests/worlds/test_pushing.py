@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from dexprior.config import validate
 from dexprior.errors import BadInput, ConfigError, UnknownName
 from dexprior.worlds.pushing import (
     GRAVITY,
@@ -250,3 +251,44 @@ def test_bad_strikes_are_refused():
         simulate_strikes(config, pose, good, parameters={"rod_friction": np.array([0.1, 0.2])})
     with pytest.raises(BadInput, match="tips over"):
         simulate_strikes(config, pose, good, parameters={"table_friction": np.array([0.95])})
+
+
+def _struck(alpha: float, beta: float, **contact: float) -> np.ndarray:
+    """Velocity of a square that is struck beside or at the middle of its side, on an almost frictionless table."""
+    world = PushingConfig(shape="square", table_friction=1e-3, torsional_friction=0.0)
+    strikes = Strikes(alpha=np.full(1, alpha), speed=np.full(1, 0.6), beta=np.full(1, beta))
+    parameters = {name: np.full(1, value) for name, value in contact.items()}
+    return simulate_strikes(world, np.zeros((1, 3)), strikes, parameters=parameters, slide=False).velocity[0]
+
+
+def test_the_impedance_of_the_rod_ends_at_mujocos_default():
+    for alpha, beta in ((0.3, 0.4), (0.1, -0.2)):
+        contact = {"rod_damping_ratio": 0.3, "time_constant": 0.001}
+        near = _struck(alpha, beta, **contact, rod_impedance=0.93, rod_grip=1.0)
+        np.testing.assert_allclose(near, _struck(alpha, beta, **contact), atol=0.03)
+
+
+def test_a_central_blow_is_the_same_at_every_impedance_and_one_beside_the_centre_is_not():
+    """A spring and damper of its own feels how light the object is at the touch; MuJoCo's default does not."""
+    contact = {"rod_friction": 0.0, "rod_damping_ratio": 0.3, "time_constant": 0.001}
+    central, beside = (
+        [_struck(alpha, 0.0, **contact, rod_impedance=d) for d in (0.005, 0.3, 0.9)] for alpha in (0.0, 0.6)
+    )
+    for other in central[1:]:
+        np.testing.assert_allclose(other, central[0], atol=0.006)
+    assert np.abs(beside[2] - beside[0]).max() > 0.02
+
+
+def test_a_contact_of_low_grip_creeps():
+    contact = {"rod_friction": 1.0, "rod_damping_ratio": 0.3, "time_constant": 0.001, "rod_impedance": 0.005}
+    found = np.array([_struck(0.0, 0.4, **contact, rod_grip=grip) for grip in (0.05, 0.1, 2.0, 20.0)])
+    along = found[:, 1]
+    assert along[1] == pytest.approx(2.0 * along[0], rel=0.1)  # a damper, as long as it hardly slows the sliding
+    assert along[1] < 0.3 * along[2]
+    assert along[3] < 1.1 * along[2]  # and none where it stops it: both stick
+    np.testing.assert_allclose(found[:, 0], found[0, 0], rtol=0.01)  # the normal blow is not touched
+
+
+def test_an_impedance_outside_its_range_is_refused():
+    with pytest.raises(ConfigError, match="rod_impedance"):
+        validate(PushingConfig, {"rod_impedance": 1.5})

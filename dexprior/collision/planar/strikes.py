@@ -19,6 +19,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import torch
 from jaxtyping import Float
+from scipy.special import expit, logit
 from torch import nn
 
 from dexprior.collision.calibration import Identified, IdentifyConfig, finetune, identify
@@ -316,9 +317,9 @@ def _contact_view(
 
 @config
 class TuneStrikesConfig:
-    """CMA-ES on MuJoCo's contact parameters between rod and object, log-scaled."""
+    """CMA-ES on MuJoCo's contact parameters between rod and object: log-scaled, the impedance on a logit scale."""
 
-    evaluations: Annotated[int, Ge(8)] = 144
+    evaluations: Annotated[int, Ge(8)] = 240
     """Simulations of the whole set of strikes."""
     population: Annotated[int, Ge(4)] = 12
     """Simulated side by side."""
@@ -328,8 +329,12 @@ class TuneStrikesConfig:
     """Where it is searched."""
     rod_damping_ratio: tuple[float, float] = (0.05, 1.0)
     """Where it is searched."""
-    time_constant: tuple[float, float] = (0.001, 0.01)
+    time_constant: tuple[float, float] = (0.0003, 0.01)
     """Where it is searched [s]."""
+    rod_grip: tuple[float, float] = (0.2, 20.0)
+    """Where it is searched."""
+    rod_impedance: tuple[float, float] = (0.005, 0.95)
+    """Where it is searched: from that of the network's simulator to the end of MuJoCo's default."""
 
 
 def tune_mujoco_strikes(
@@ -353,12 +358,14 @@ def tune_mujoco_strikes(
         The parameters found, with the known ones, by names of `PUSHING_PARAMETERS`.
     """
     tuning, known = tuning or TuneStrikesConfig(), dict(known or {})
-    names = ("rod_friction", "rod_damping_ratio", "time_constant")
-    low, high = np.log(np.array([getattr(tuning, name) for name in names])).T
+    names = ("rod_friction", "rod_damping_ratio", "time_constant", "rod_grip", "rod_impedance")
+    low, high = np.array([getattr(tuning, name) for name in names]).T
+    low, high = (np.append(np.log(end[:-1]), logit(end[-1])) for end in (low, high))
     n = len(impacts)
 
     def values(units: np.ndarray) -> np.ndarray:
-        return np.exp((low + high) / 2 + (high - low) / 2 * units)
+        found = (low + high) / 2 + (high - low) / 2 * units
+        return np.concatenate([np.exp(found[..., :-1]), expit(found[..., -1:])], axis=-1)
 
     def cost(units: np.ndarray) -> np.ndarray:
         many = len(units)

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from dexprior.collision.clash import StateFeatures
 from dexprior.collision.shapes.contacts import SEPARATED, ContactWorlds
 from dexprior.collision.shapes.scene import prism_strike
-from dexprior.config import Ge, Gt, config
+from dexprior.config import Ge, Gt, Le, config
 from dexprior.errors import BadInput, ConfigError
 from dexprior.worlds.pushing import PushingConfig, Strikes, rod_at_touch
 
@@ -55,6 +55,12 @@ class StrikeSampling:
     """Coulomb coefficient between object and table; its upper end is lowered to where the object would tip."""
     table_damping_ratio: tuple[float, float] = (0.5, 2.0)
     """Of the same contact."""
+    time_constant: Annotated[float, Gt(0)] | None = None
+    """Of the contact with the rod [s]; None is the world's."""
+    impratio: Annotated[float, Gt(0)] | None = None
+    """Of the contacts; None is the world's."""
+    impedance: Annotated[float, Gt(0), Le(0.9999)] | None = None
+    """Of the contact with the rod, constant in depth; None is MuJoCo's default."""
 
     def __post_init__(self) -> None:
         for name in ("speed", *STRIKE_PARAMETERS):
@@ -143,7 +149,7 @@ def strike_features(
 def simulate_strike_pairs(
     sampling: StrikeSampling, world: PushingConfig, *, seed: int, threads: int = 1
 ) -> tuple[StateFeatures, dict[str, int]]:
-    """Strikes in MuJoCo with its default impedance, from the touch to separation; and how many were left out, and why.
+    """Strikes in MuJoCo, from the touch to separation; and how many were left out, and why.
 
     A function of (sampling, world, seed) alone. Parameters that the reference does not know are those of `world`.
     """
@@ -152,7 +158,7 @@ def simulate_strike_pairs(
     counts = {"simulated": 0, "gained_energy": 0, "cut_off": 0}
     for block in range(-(-sampling.pairs // _BLOCK)):
         strikes, parameters = sample_strikes(sampling, world, _BLOCK, np.random.default_rng([seed, block, 6]))
-        velocity, rod_before, rod_after, separated = _strike(worlds, world, strikes, parameters)
+        velocity, rod_before, rod_after, separated = _strike(worlds, world, sampling, strikes, parameters)
         gained = _gained_energy(world, velocity, rod_before, rod_after)
         wanted = np.arange(_BLOCK) < sampling.pairs - block * _BLOCK
         keep = separated & ~gained & wanted
@@ -172,7 +178,11 @@ def simulate_strike_pairs(
 
 
 def _strike(
-    worlds: ContactWorlds, world: PushingConfig, strikes: Strikes, parameters: Float[np.ndarray, "strike 4"]
+    worlds: ContactWorlds,
+    world: PushingConfig,
+    sampling: StrikeSampling,
+    strikes: Strikes,
+    parameters: Float[np.ndarray, "strike 4"],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Bool[np.ndarray, " strike"]]:
     """Object's [vx vy omega], the rod's velocity before and after, and whether they separated."""
     n = len(strikes)
@@ -184,13 +194,13 @@ def _strike(
     given = {
         "friction": rod_friction,
         "damping_ratio": rod_damping,
-        "time_constant": np.full(n, world.time_constant),
-        "impratio": np.full(n, world.impratio),
+        "time_constant": np.full(n, sampling.time_constant or world.time_constant),
+        "impratio": np.full(n, sampling.impratio or world.impratio),
         "ground_friction": table_friction,
         "ground_damping_ratio": table_damping,
         "ground_torsional_friction": np.full(n, world.torsional_friction),
     }
-    after, end = worlds.run(pose, twist, given, impedance=None, resolution=world.resolution)
+    after, end = worlds.run(pose, twist, given, impedance=sampling.impedance, resolution=world.resolution)
     return after[0][:, [0, 1, 5]], rod, after[1][:, :2], end == SEPARATED
 
 

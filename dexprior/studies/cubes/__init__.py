@@ -53,6 +53,7 @@ from dexprior.studies.cubes.segmentation import (
 )
 from dexprior.studies.cubes.simulation import (
     DEFAULT_CONTACT,
+    SOFT_CONTACT,
     MujocoTosses,
     NoisyStart,
     SimulationConfig,
@@ -89,6 +90,7 @@ __all__ = [
     "NoisyStart",
     "SimulationConfig",
     "DEFAULT_CONTACT",
+    "SOFT_CONTACT",
     "ensemble",
     "simulate_first_impacts",
     "simulate_many",

@@ -55,6 +55,7 @@ from dexprior.studies.cubes.model import (
 )
 from dexprior.studies.cubes.segmentation import CornerImpacts, SegmentationConfig, first_impacts, flight_starts
 from dexprior.studies.cubes.simulation import (
+    SOFT_CONTACT,
     MujocoTosses,
     SimulationConfig,
     TossSimulator,
@@ -88,8 +89,8 @@ class CubeEvaluationConfig:
     learned_second_corner: Annotated[float, Gt(0.0)] = 0.004
     """We also learn from first impacts whose second corner is only this far from the table [m], as our cube has all its
     corners; the scored ones are single-corner impacts."""
-    simulation: SimulationConfig = field(default_factory=lambda: SimulationConfig(threads=2))
-    """Of the tuned MuJoCo."""
+    simulation: SimulationConfig = field(default_factory=lambda: SimulationConfig(substeps=16, threads=2))
+    """Of the tuned MuJoCo; it steps as finely as ours, since the contacts that it may find are as stiff."""
     cma: CmaConfig = field(default_factory=lambda: CmaConfig(evaluations=420))
     """Tunes MuJoCo, on each question's own objective."""
     grid: TossGridConfig = field(default_factory=TossGridConfig)
@@ -107,7 +108,7 @@ class CubeEvaluationConfig:
     held_out: Annotated[float, Gt(0.0), Lt(1.0)] = 0.5
     """Share of the recordings to score on, where one file serves for both."""
     resamples: Annotated[int, Ge(10)] = 1000
-    """Of recordings, for the intervals."""
+    """Of recordings and draws, for the intervals."""
 
 
 def evaluate_cube(
@@ -137,7 +138,8 @@ def evaluate_cube(
 
     Returns:
         `settings`, `tosses`, `figures` (key -> method -> figure -> [value, low, high], an interval of 95 % over
-        recordings, and [low, high] over draws in `over_draws`), `ratios` of ours to the tuned MuJoCo, `parameters`,
+        recordings and draws, and [low, high] of the draws in `over_draws`), `ratios` of ours to the tuned MuJoCo,
+        `parameters`,
         and `skipped`: draws and why.
 
     Raises:
@@ -229,7 +231,7 @@ def _first(
     if single is not None and len(single) >= _MIN_IMPACTS:
         objective = first_impact_objective(single, settings.simulation)
         tuned = {
-            "mujoco_cma": tune_cma(objective, settings.cma, seed=seed)[0],
+            "mujoco_cma": tune_cma(objective, settings.cma, seed=seed, start=SOFT_CONTACT)[0],
             "mujoco_grid": tune_grid(objective, settings.grid)[0],
         }
         for name, phi in tuned.items():
@@ -270,12 +272,13 @@ def _whole(
     start = flight_starts(chosen, scale, settings.segmentation)
     ours = fit_whole_tosses(chosen, scale, settings.family, seed=seed, initial=start)
     objective = whole_toss_objective(chosen, scale, settings.simulation, initial=start)
-    cma, _ = tune_cma(objective, settings.cma, seed=seed)
+    cma, _ = tune_cma(objective, settings.cma, seed=seed, start=SOFT_CONTACT)
     grid, _ = tune_grid(objective, settings.grid)
     short, _ = tune_cma(
         subtrajectory_objective(chosen, scale, settings.simulation, stride=settings.fit_stride),
         settings.cma,
         seed=seed,
+        start=SOFT_CONTACT,
     )
 
     def mujoco(phi: np.ndarray) -> TossSimulator:
@@ -429,6 +432,7 @@ def _interval(
             values[used],
             statistic,
             groups=test.duplicate_group[used],
+            crossed=True,
             level=_LEVEL,
             draws=settings.resamples,
         )

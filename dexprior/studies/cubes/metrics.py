@@ -290,6 +290,7 @@ def bootstrap(
     statistic: Callable[..., np.ndarray] = np.mean,
     *,
     groups: Int[np.ndarray, " toss"] | None = None,
+    crossed: bool = False,
     level: float = 0.95,
     draws: int = 2000,
     seed: int = 0,
@@ -300,6 +301,8 @@ def bootstrap(
         values: one row per toss.
         statistic: called with `axis=0`.
         groups: tosses of one group are drawn together; each alone where not given.
+        crossed: columns are draws that were scored on the same tosses, and are resampled as well (see
+            `dexprior.stats.bootstrap_crossed`).
         level: of the interval.
         draws: resamples.
         seed: of the resampling.
@@ -313,10 +316,12 @@ def bootstrap(
     kinds = np.arange(len(values)) if groups is None else np.unique(groups, return_inverse=True)[1]
     members = [np.flatnonzero(kinds == k) for k in range(kinds.max() + 1)]
     rng = np.random.default_rng(seed)
-    found = [
-        statistic(values[np.concatenate([members[k] for k in rng.integers(len(members), size=len(members))])], axis=0)
-        for _ in range(draws)
-    ]
+    found = []
+    for _ in range(draws):
+        sample = values[np.concatenate([members[k] for k in rng.integers(len(members), size=len(members))])]
+        if crossed:
+            sample = sample[:, rng.integers(sample.shape[1], size=sample.shape[1])]
+        found.append(statistic(sample, axis=0))
     tail = 0.5 * (1.0 - level)
     low, high = np.quantile(found, [tail, 1.0 - tail])
     return float(statistic(values, axis=0)), float(low), float(high)

@@ -16,6 +16,7 @@ from dexprior.studies.cubes.segmentation import CornerImpacts
 
 __all__ = [
     "DEFAULT_CONTACT",
+    "SOFT_CONTACT",
     "MujocoTosses",
     "NoisyStart",
     "SimulationConfig",
@@ -37,6 +38,15 @@ DEFAULT_CONTACT: dict[str, float] = {
     "impedance_width": 0.001,
 }
 """MuJoCo's own defaults, with the published friction of the cube and a time constant that `substeps` can resolve."""
+
+SOFT_CONTACT = DEFAULT_CONTACT | {
+    "friction": 0.2,
+    "damping_ratio": 0.5,
+    "time_constant": 0.003,
+    "impedance_start": 0.01,
+    "impedance_end": 0.01,
+}
+"""About the prior's centre of our cube, at a low impedance: where a search that may leave the defaults starts."""
 
 
 @config

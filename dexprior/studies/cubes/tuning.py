@@ -49,17 +49,18 @@ Objective = Callable[[Float[np.ndarray, "candidate 9"]], Float[np.ndarray, " can
 """Cost of each set of contact parameters."""
 
 CUBE_RANGES: dict[str, tuple[float, float]] = {
-    "friction": (0.03, 1.0),
-    "damping_ratio": (0.1, 3.0),
-    "time_constant": (0.0017, 0.03),
-    "impratio": (1.0, 100.0),
+    "friction": (0.02, 1.0),
+    "damping_ratio": (0.05, 3.0),
+    "time_constant": (0.0015, 0.03),
+    "impratio": (0.1, 100.0),
     "torsional": (1e-5, 0.02),
     "rolling": (1e-6, 0.002),
-    "impedance_start": (0.1, 0.999),
-    "impedance_end": (0.1, 0.9999),
-    "impedance_width": (1e-4, 0.02),
+    "impedance_start": (0.005, 0.999),
+    "impedance_end": (0.005, 0.9999),
+    "impedance_width": (1e-5, 0.02),
 }
-"""Ranges of `CUBE_PARAMETERS`; searched on log scales, the impedances on logit scales."""
+"""Ranges of `CUBE_PARAMETERS`, each at least as wide as our cube's; searched on log scales, the impedances on logit
+scales."""
 
 _SATURATION = 0.1  # e_q at which a toss costs half of what a lost one does
 _CHUNK = 4000  # rollouts at a time, which bounds memory

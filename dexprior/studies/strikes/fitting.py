@@ -1,9 +1,10 @@
 """Every simulator of strikes fitted to the same few recordings, scored on others, and planned with.
 
     mujoco_default   the world's own contact parameters
-    mujoco_tuned     MuJoCo with the contact found by CMA-ES on the recordings
+    mujoco_tuned     MuJoCo with the contact found by CMA-ES on the recordings, its impedance included
     real_only        a network that saw the recordings and nothing else, and the planar rollout
-    clash            the published reference where a pre-trained one is given, and the planar rollout
+    clash            the published reference as published, where a pre-trained one is given, and the planar rollout
+    clash_tuned      the same on the distilled network's simulator, trained for longer
     closed_form      restitution and friction, and the planar rollout
     identified       the distilled network at its identified parameters, and the planar rollout
     hybrid           the same, fine-tuned on the recordings
@@ -135,7 +136,7 @@ def fit_strikers(
     tuning: TuneStrikesConfig | None = None,
     identification: IdentifyConfig | None = None,
     residual: ResidualConfig | None = None,
-    reference: ClashModel | None = None,
+    references: Mapping[str, ClashModel] | None = None,
     threads: int = 1,
 ) -> FittedStrikers:
     """Fit every method to the same recordings; a function of its arguments alone.
@@ -147,7 +148,7 @@ def fit_strikers(
         seed: of the searches and of the network without pre-training.
         tuning: of MuJoCo's contact.
         identification, residual: of the distilled network; None takes the defaults.
-        reference: the published network, pre-trained on this shape; without it there is no `clash`.
+        references: the published network by method, pre-trained on this shape; without one there is no such method.
         threads: of MuJoCo's pool.
 
     Raises:
@@ -179,10 +180,10 @@ def fit_strikers(
         return PlanarStriker(config=standing, model=model, phi=phi, contact_time=touch)
 
     hybrid = planar(surrogate, identified.phi)
-    published: dict[str, StrikeSimulator] = {}
-    if reference is not None:
-        model = fit_reference(reference, impacts)
-        published["clash"] = ReferenceStriker(config=standing, model=model, contact_time=touch)
+    published = {
+        name: ReferenceStriker(config=standing, model=fit_reference(reference, impacts), contact_time=touch)
+        for name, reference in (references or {}).items()
+    }
     return FittedStrikers(
         world=world,
         standing=standing,

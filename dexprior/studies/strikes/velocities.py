@@ -8,7 +8,7 @@ stopped goes on where it was, and so that figures, intervals and paired ratios c
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -27,9 +27,9 @@ from dexprior.artifacts import (
     write_json,
     write_tensors,
 )
-from dexprior.collision.clash import ClashModel, StateFeatures
+from dexprior.collision.clash import ClashConfig, ClashModel, StateFeatures
 from dexprior.collision.evaluation import THRESHOLDS
-from dexprior.collision.planar.reference import train_reference
+from dexprior.collision.planar.reference import ReferenceStriker, train_reference
 from dexprior.collision.planar.strikes import StrikeImpacts, TuneStrikesConfig, strike_error
 from dexprior.collision.residual import ResidualConfig
 from dexprior.collision.shapes import StrikeSampling, simulate_strike_pairs
@@ -64,8 +64,9 @@ Cell = tuple[str, int, int]
 Shape = Literal["semi_cylinder", "square", "triangle"]
 _SHAPES: tuple[Shape, ...] = ("semi_cylinder", "square", "triangle")
 Method = Literal[
-    "mujoco_default", "mujoco_tuned", "real_only", "clash", "closed_form", "identified", "hybrid", "hybrid_mujoco"
-]
+    "mujoco_default", "mujoco_tuned", "real_only", "clash", "clash_tuned", "closed_form", "identified", "hybrid",
+    "hybrid_mujoco",
+]  # fmt: skip
 
 
 @config
@@ -81,6 +82,7 @@ class StrikeStudyConfig:
         "mujoco_tuned",
         "real_only",
         "clash",
+        "clash_tuned",
         "closed_form",
         "identified",
         "hybrid",
@@ -95,7 +97,9 @@ class StrikeStudyConfig:
     residual: ResidualConfig = ResidualConfig(noise=0.03)
     """Of the fine-tuned network; velocities at separation are told within 1 to 4 %."""
     pairs: StrikeSampling = StrikeSampling()
-    """Simulated strikes that the published reference learns from."""
+    """Simulated strikes that the published reference learns from, as published."""
+    pairs_tuned: StrikeSampling = StrikeSampling(time_constant=0.0008, impratio=10.0, impedance=0.005)
+    """The same on the simulator that the distilled network learns from."""
     resamples: Annotated[int, Ge(10)] = 2000
     """Of settings, draws and strikes, for the intervals."""
 
@@ -119,7 +123,7 @@ class Bench:
     table: RealTable
     setting: int
     base: Surrogate
-    reference: ClashModel | None
+    references: Mapping[str, ClashModel]
     study: StrikeStudyConfig
     collision: CollisionConfig
     n_real: int
@@ -154,7 +158,7 @@ class Bench:
                 tuning=self.study.tuning,
                 identification=self.collision.identify,
                 residual=self.study.residual,
-                reference=self.reference,
+                references=self.references,
                 threads=self.collision.threads,
             )
         except BadInput as error:
@@ -216,7 +220,14 @@ def _open_benches(
     surrogate = Surrogate.load(base)
     for shape, group in itertools.groupby(missing, key=lambda cell: cell[0]):
         world = PushingConfig(shape=shape)  # type: ignore[arg-type]
-        reference = _reference(study, record, world, collision) if "clash" in study.methods else None
+        references: dict[str, ClashModel] = {
+            name: _reference(record, world, sampling, training, name, threads=collision.threads)
+            for name, sampling, training in (
+                ("clash", study.pairs, collision.clash),
+                ("clash_tuned", study.pairs_tuned, collision.clash_tuned),
+            )
+            if name in study.methods
+        }
         for _, setting in group:
             with RealTable(start_table(world, setting=setting, seed=record.seed, truth=True)) as table:
                 yield Bench(
@@ -224,7 +235,7 @@ def _open_benches(
                     table=table,
                     setting=setting,
                     base=surrogate,
-                    reference=reference,
+                    references=references,
                     study=study,
                     collision=collision,
                     n_real=n_real,
@@ -300,7 +311,7 @@ def open_record(
     identity = {
         "study": {name: value for name, value in to_plain(study).items() if name not in apart},
         "identify": collision.identify,
-        "clash": collision.clash,
+        "clash": (collision.clash, collision.clash_tuned),
         "n_real": n_real,
         "more": more,
     }
@@ -353,17 +364,17 @@ def check_counts(n_real: int, draws: int) -> None:
 
 
 def _reference(
-    study: StrikeStudyConfig, record: RunFolder, world: PushingConfig, collision: CollisionConfig
+    record: RunFolder, world: PushingConfig, sampling: StrikeSampling, training: ClashConfig, name: str, *, threads: int
 ) -> ClashModel:
-    path = record.file(f"{world.shape}/clash_pairs.safetensors")
+    path = record.file(f"{world.shape}/{name}_pairs.safetensors")
     if not path.exists():
-        simulated, counts = simulate_strike_pairs(study.pairs, world, seed=record.seed, threads=collision.threads)
-        header = make_header(_CLASH_PAIRS, producer="collision", seed=record.seed, config=study.pairs)
+        simulated, counts = simulate_strike_pairs(sampling, world, seed=record.seed, threads=threads)
+        header = make_header(_CLASH_PAIRS, producer="collision", seed=record.seed, config=sampling)
         arrays = {name: value for name, value in vars(simulated).items() if value is not None}
         write_tensors(path, arrays, {"header": asdict(header), "counts": counts})
     arrays, meta = read_tensors(path)
     checked_header(path, meta, _CLASH_PAIRS)
-    return train_reference(collision.clash, study.pairs, world, StateFeatures(**arrays), seed=record.seed)
+    return train_reference(training, sampling, world, StateFeatures(**arrays), seed=record.seed)
 
 
 def _cell(bench: Bench, seed: int, draw: int) -> dict[str, Any]:
@@ -387,8 +398,9 @@ def describe(fitted: FittedStrikers) -> dict[str, Any]:
         "hybrid": fitted.identified.as_dict(),
         "mujoco_tuned": dict(fitted.tuned),
     }
-    if "clash" in fitted.strikers:
-        plain["clash"] = fitted.strikers["clash"].model.parameters  # type: ignore[attr-defined]
+    for name, striker in fitted.strikers.items():
+        if isinstance(striker, ReferenceStriker):
+            plain[name] = striker.model.parameters
     return plain
 
 

@@ -21,7 +21,7 @@ def pretrained():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_BLOCK", SAMPLING.pairs)  # strikes are simulated in whole blocks
         simulated, _ = simulate_strike_pairs(SAMPLING, WORLD, seed=0)
-    return train_reference(ClashConfig(steps=400, batch=256), SAMPLING, WORLD, simulated, seed=0)
+    return train_reference(ClashConfig(pretrain_steps=400, steps=400, batch=256), SAMPLING, WORLD, simulated, seed=0)
 
 
 def _measured(n: int, seed: int) -> StrikeImpacts:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dexprior.collision import RestitutionFriction
+from dexprior.collision import ContactRanges, GeneratorConfig, RestitutionFriction
 from dexprior.collision.planar import PlanarStriker
 from dexprior.collision.planar.strikes import (
     ScratchConfig,
@@ -84,6 +84,38 @@ def test_a_network_from_scratch_fits_what_it_saw_and_turns_with_the_object():
     c, s = np.cos(1.0), np.sin(1.0)
     np.testing.assert_allclose(turned[:, 0], c * found[:, 0] - s * found[:, 1], atol=1e-9)
     np.testing.assert_allclose(turned[:, 2], found[:, 2], atol=1e-9)
+
+
+def test_tuned_mujoco_may_go_wherever_the_network_may():
+    """No contact of the network's simulator is out of reach of its opponent."""
+    ours, theirs = ContactRanges(), TuneStrikesConfig()
+    names = {
+        "friction": "rod_friction",
+        "damping_ratio": "rod_damping_ratio",
+        "time_constant": "time_constant",
+        "impratio": "rod_grip",
+    }
+    for mine, other in names.items():
+        (low, high), (lowest, highest) = getattr(ours, mine), getattr(theirs, other)
+        assert lowest <= low < high <= highest
+    assert theirs.rod_impedance[0] <= GeneratorConfig().impedance
+    assert theirs.rod_impedance[1] >= 0.95
+
+
+def test_strikes_of_a_spring_and_damper_are_found_by_mujoco_at_their_impedance_alone():
+    pose, strikes = _strikes(8, 5)
+    contact = {"rod_friction": 0.3, "rod_damping_ratio": 0.25, "rod_impedance": 0.005, "rod_grip": 2.0}
+    columns = {name: np.full(8, value) for name, value in contact.items()}
+    velocity = simulate_strikes(WORLD, pose, strikes, parameters=columns, slide=False).velocity
+    impacts = StrikeImpacts(config=WORLD, pose=pose, strikes=strikes, velocity=velocity)
+    errors = []
+    for impedance in ((0.9, 0.95), (0.005, 0.01)):
+        tuning = TuneStrikesConfig(evaluations=96, time_constant=(0.003, 0.005), rod_impedance=impedance)
+        found = tune_mujoco_strikes(impacts, tuning, seed=0)
+        columns = {name: np.full(8, value) for name, value in found.items()}
+        tuned = simulate_strikes(WORLD, pose, strikes, parameters=columns, slide=False)
+        errors.append(strike_error(tuned.velocity, impacts).mean())
+    assert errors[1] < 0.6 * errors[0]
 
 
 def test_mujoco_is_tuned_towards_the_strikes():

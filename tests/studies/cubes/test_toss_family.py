@@ -12,6 +12,9 @@ from dexprior.errors import BadInput, UnknownName
 from dexprior.geometry.rotations import quat_rotate, rotation_angle
 from dexprior.studies.cubes import (
     CUBE_FAMILY,
+    CUBE_PRIOR,
+    CUBE_RANGES,
+    CubeEvaluationConfig,
     CubeSimulator,
     FamilyConfig,
     MeanToss,
@@ -32,6 +35,19 @@ from dexprior.studies.cubes import (
 from dexprior.studies.cubes.model import contact_frame
 
 SCALE = CubeScale(half_width=0.0509, gravity=9.53, table_height=-0.0004)
+
+
+def test_tuned_mujoco_may_go_wherever_our_cube_may():
+    """In all that MuJoCo's contact has: friction, damping, time constant, their ratio, and down to our impedance."""
+    shared = [name for name in CUBE_PRIOR if name in CUBE_RANGES]
+    assert shared == ["friction", "damping_ratio", "time_constant", "impratio"]
+    for name in shared:
+        low, high = CUBE_RANGES[name]
+        assert low <= CUBE_PRIOR[name].low
+        assert high >= CUBE_PRIOR[name].high
+    assert CUBE_RANGES["impedance_start"][0] <= 0.005
+    assert CUBE_RANGES["impedance_end"][0] <= 0.005
+    assert CubeEvaluationConfig().simulation.substeps >= FamilyConfig().substeps
 
 
 def family(**values):

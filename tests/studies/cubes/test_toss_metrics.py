@@ -292,6 +292,14 @@ def test_intervals_resample_recordings_and_not_their_copies():
         bootstrap(np.zeros(0))
 
 
+def test_crossed_intervals_know_that_draws_differ_too():
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(50, 1)) + 2.0 * rng.normal(size=(1, 4))
+    tosses, both = (bootstrap(values, lambda x, axis: x.mean(), crossed=crossed) for crossed in (False, True))
+    assert both[0] == tosses[0]
+    assert both[2] - both[1] > 1.5 * (tosses[2] - tosses[1])
+
+
 def test_paired_ratios_see_a_common_factor_exactly():
     errors = np.random.default_rng(0).lognormal(size=50)
     for kind in ("mean", "median", "geometric"):
