@@ -254,7 +254,7 @@ def kills(count: int, seed: int) -> None:
     cell.close()
 
 
-def contact(count: int, seed: int) -> None:
+def at_the_table(count: int, seed: int) -> None:
     """Print one line a kind of end, for policies that press on the table and for those just above it."""
     rng, cell = np.random.default_rng(seed), Cell()
     pressed: dict[str, list[dict[str, Any]]] = {kind: [] for kind in KINDS}
@@ -388,7 +388,7 @@ def main() -> None:
     if chosen.kills:
         kills(chosen.kills, chosen.seed)
     if chosen.contact:
-        contact(chosen.contact, chosen.seed)
+        at_the_table(chosen.contact, chosen.seed)
     if chosen.episodes:
         episodes(chosen.episodes, chosen.actor, chosen.seed)
     if chosen.ticks:

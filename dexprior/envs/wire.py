@@ -64,7 +64,11 @@ _MAX_AXIS = 4096  # numbers along an axis whose length the message declares
 _SHOWN = 300  # characters of a peer's error message that are passed on
 _LENGTH = struct.Struct("<I")
 _NOT_FINITE = ("nan", "inf", "-inf")
-_REMOTE_ERRORS: dict[str, type[Exception]] = {"BadInput": BadInput, "SafetyStop": SafetyStop}
+_REMOTE_ERRORS: dict[str, type[Exception]] = {
+    "BadInput": BadInput,
+    "SafetyStop": SafetyStop,
+    "ConnectionLost": ConnectionLost,  # of what stands behind the peer
+}
 
 
 # --- messages -----------------------------------------------------------------------------------------------
@@ -293,8 +297,8 @@ class Connection:
         """Send a message and return its answer; safe to call from several threads.
 
         Raises:
-            BadInput, SafetyStop: as the peer says in an error message.
-            ConnectionLost: as `send` and `receive`.
+            BadInput, SafetyStop, ConnectionLost: as the peer says in an error message.
+            ConnectionLost: as `send` and `receive`, too.
         """
         with self._lock:
             self.send(message)

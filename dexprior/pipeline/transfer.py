@@ -108,6 +108,8 @@ def _episodes(act: Policy, chosen: BackendConfig, panel: Panel) -> dict[str, Any
         "largest_force_N": float(np.linalg.norm(episodes.wrench[..., :3], axis=-1).max()),
         "slip_rate": float(episodes.slip_rate.mean()),
     }
+    if hasattr(backend, "slowed"):
+        result["slowed_commands"] = backend.slowed
     if hasattr(backend, "counts"):
         result["collision_model"] = dict(backend.counts)
     return result

@@ -23,7 +23,8 @@ def cell():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("speed", [0.4, 0.85])
+# at 0.9 m/s the first command is refused already where a loaded machine is late with it
+@pytest.mark.parametrize("speed", [0.3, 0.6])
 def test_a_policy_that_dies_on_its_way_to_the_table(cell, kind, speed):
     rng = np.random.default_rng(7)
     for direction in DOWN[:3]:

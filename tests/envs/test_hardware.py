@@ -446,7 +446,7 @@ def test_a_killed_robot_is_an_error_and_not_a_hang(instance):
         backend.reset([instance])
         robot.kill()
         start = time.monotonic()
-        with pytest.raises(BadInput, match="robot"):
+        with pytest.raises(ConnectionLost, match="robot"):
             backend.step(FORWARD[None], OPEN)
         assert time.monotonic() - start < 5.0
         assert [e.rule for e in backend.evidence(3)][1] == "connection"

@@ -215,7 +215,10 @@ def test_dripping_does_not_stretch_a_frame_for_ever(ends):
         thread.join()
 
 
-@pytest.mark.parametrize(("kind", "expected"), [("SafetyStop", SafetyStop), ("BadInput", BadInput), ("Odd", BadInput)])
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [("SafetyStop", SafetyStop), ("BadInput", BadInput), ("ConnectionLost", ConnectionLost), ("Odd", BadInput)],
+)
 def test_errors_arrive_as_errors(ends, kind, expected):
     ours, theirs = ends
     theirs.sendall(_frame(json.dumps({"type": "error", "kind": kind, "message": "no"})))

@@ -123,7 +123,8 @@ class GateService(Service):
             self._emergency("the gate's process ends", "emergency_stop")
         if self.driver.real_time:
             self._wait()
-        self._save()
+        if self._keep is not None:
+            self.gate.save(self._keep)
         self.driver.close()
 
     def _answer(self, client: int, message: Mapping[str, Any]) -> dict[str, Any] | None:
