@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"dexprior: {error}", file=sys.stderr)
         return 2 if error.kind == "verb" else 1
     except DexpriorError as error:
-        print(f"dexprior {verb}: {error}", file=sys.stderr)
+        print(f"dexprior {verb}: {'; '.join(str(error).splitlines())}", file=sys.stderr)
         return 1
     except OSError as error:
         print(f"dexprior {verb}: {error.strerror or error}: {error.filename or ''}".rstrip(": "), file=sys.stderr)

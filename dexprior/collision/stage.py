@@ -146,12 +146,12 @@ def compare(
         BadInput: a file is unusable, or nothing is left to test on.
     """
     parents = (file_hash(train), file_hash(test))
-    record = RunFolder(Path(folder), stage="collision-evaluate", config=config, seed=seed, parents=parents).open()
-    if record.result is not None:
-        return record.result
     pool, scored = held_out(train, test)
+    record = RunFolder(Path(folder), stage="collision-evaluate", config=config, seed=seed, parents=parents)
     if config.n_real >= len(pool):  # before a base model is trained for nothing
         raise BadInput(f"{train} holds {len(pool)} impacts: n_real = {config.n_real} leaves none to score on")
+    if (result := record.open().result) is not None:
+        return result
     return record.finish(_compare(record, config, pool, scored, progress=progress))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from pathlib import Path
 
@@ -51,12 +52,11 @@ def read_bytes(path: str | Path, *, max_bytes: int = MAX_BYTES, absent: str = ""
     path = existing(path, absent=absent)
     try:
         with path.open("rb") as stream:
-            data = stream.read(max_bytes + 1)
+            if (size := os.fstat(stream.fileno()).st_size) > max_bytes:
+                raise BadInput(f"{path} has {size:,} bytes, at most {max_bytes:,} are read")
+            return stream.read(size)
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}") from None
-    if len(data) > max_bytes:
-        raise BadInput(f"{path} has {path.stat().st_size:,} bytes, at most {max_bytes:,} are read")
-    return data
 
 
 def read_text(path: str | Path, *, max_bytes: int = MAX_BYTES, absent: str = "") -> str:

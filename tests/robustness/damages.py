@@ -80,9 +80,10 @@ YAML: dict[str, Damage] = {
 def _cells(change: Callable[[list[str]], None], row: int) -> Damage:
     def damage(data: bytes) -> bytes:
         lines = data.decode().splitlines()
-        cells = lines[row].split(",")
+        at = min(row, len(lines) - 1)
+        cells = lines[at].split(",")
         change(cells)
-        lines[row] = ",".join(cells)
+        lines[at] = ",".join(cells)
         return ("\n".join(lines) + "\n").encode()
 
     return damage

@@ -312,7 +312,7 @@ SOURCES: dict[str, Source] = {
         make=_mcap, files=("run.mcap",), words=("data", "export", "traces={d}/run.mcap", "format=csv", "out={o}/x"),
     ),
     "trace of tables": Source(
-        make=_exported("csv", "t"), files=("t/trace.json", "t/command.csv", "t/events.csv"),
+        make=_exported("csv", "t"), named="/t", files=("t/trace.json", "t/command.csv", "t/events.csv"),
         words=(*IMPORT, "traces={d}/t", "format=csv", "out={o}/r.mcap"),
     ),
     "trace of one table": Source(
@@ -320,7 +320,8 @@ SOURCES: dict[str, Source] = {
         words=(*IMPORT, "traces={d}/table.csv", "format=csv", "layout={d}/layout.yaml", "out={o}/r.mcap"),
     ),
     "trace of LeRobot": Source(
-        make=_exported("lerobot", "s", bare=True), files=("s/meta/info.json", f"s/{_DATA}/file-000.parquet"),
+        make=_exported("lerobot", "s", bare=True), named="/s",
+        files=("s/meta/info.json", f"s/{_DATA}/file-000.parquet"),
         words=(*IMPORT, "traces={d}/s", "format=lerobot", "out={o}/r.mcap"),
     ),
     "trace of robomimic": Source(
@@ -364,7 +365,7 @@ SOURCES: dict[str, Source] = {
         words=("estimate-pose", "video={d}/clip.mp4", "landmarks={d}/l.npz", "out={o}/p"),
     ),
     "episodes": Source(
-        make=_episodes, files=("index.jsonl",), words=("data", "inspect", "source={d}", "out={o}/i"),
+        make=_episodes, files=("index.jsonl",), named="/d", words=("data", "inspect", "source={d}", "out={o}/i"),
     ),
     "checked episodes": Source(
         make=_episodes, files=("000000.safetensors", "000001.mp4"), named="00000", rest=1,

@@ -27,6 +27,7 @@ from dexprior.data.importers.base import import_episodes as _import_episodes
 from dexprior.data.importers.conversion import NEEDED, chosen_view, scaled_camera, scaled_size, to_episode
 from dexprior.data.importers.table import importer
 from dexprior.errors import ArtifactError, BadInput, DexpriorError
+from dexprior.reading import as_described
 from dexprior.types import (
     Channel,
     HandTrajectory,
@@ -108,11 +109,13 @@ def import_dataset(
         try:
             if isinstance(found, Rejected):
                 raise BadInput(found.reason)
-            pieces = list(_pieces(found, settings.max_frames))
+            with as_described(f"an episode of the format {kind!r}", found.episode):
+                pieces = list(_pieces(found, settings.max_frames))
             for piece in pieces:
                 name = f"{kind}:{piece.episode}"
                 if name not in written:
-                    about = _write(piece, out, number, settings)
+                    with as_described(f"an episode of the format {kind!r}", found.episode):
+                        about = _write(piece, out, number, settings)
                     counts["episodes" if about["kept"] else "records"] += 1
                     row |= {"number": number, "piece": name, "last": piece is pieces[-1], **about}
                     append_index(out, row)

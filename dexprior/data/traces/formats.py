@@ -13,6 +13,7 @@ from dexprior.data.traces.robomimic import read_robomimic, robomimic_episodes, w
 from dexprior.data.traces.rosbag import read_rosbag, write_rosbag
 from dexprior.data.traces.tables import read_csv, write_csv
 from dexprior.errors import BadInput, UnknownName
+from dexprior.reading import as_described
 from dexprior.types import Trace
 
 __all__ = ["FORMATS", "TraceFormat", "export_traces", "import_trace", "trace_format", "trace_paths"]
@@ -134,7 +135,8 @@ def import_trace(
     name = names[0] if episode is None else episode
     if name not in names:
         raise UnknownName("episode", name, names)
-    trace = chosen.read(path, name, layout or {})
+    with as_described(f"a recording of the format {format!r}", path):
+        trace = chosen.read(path, name, layout or {})
     try:
         notes = check_clocks(trace.channels)
     except BadInput as error:

@@ -34,7 +34,7 @@ from dexprior.data.traces.staging import staged
 from dexprior.data.traces.writer import ChannelSpec, plain_info
 from dexprior.errors import BadInput
 from dexprior.extras import require
-from dexprior.reading import as_described, integer, parse_json_object
+from dexprior.reading import as_described, entries, inside, integer, listed, parse_json_object, read_yaml
 from dexprior.types import Channel, ChannelKind, Trace
 
 __all__ = ["MESSAGES", "read_rosbag", "write_rosbag"]
@@ -141,6 +141,8 @@ def read_rosbag(path: Path, layout: Mapping[str, ChannelLayout]) -> Trace:
     highlevel, stores = _package("highlevel"), _package("typesys")
     if not path.exists():
         raise BadInput(f"{path}: no such bag")
+    if path.is_dir():
+        _check_metadata(path)
     default = stores.get_typestore(stores.Stores.ROS2_HUMBLE)
     samples: dict[str, _Samples] = {}
     skipped: Counter[tuple[str, str]] = Counter()
@@ -161,7 +163,8 @@ def read_rosbag(path: Path, layout: Mapping[str, ChannelLayout]) -> Trace:
                 else:
                     skipped[topic, kind] += 1
     except _damage() as error:
-        raise BadInput(f"{path} is no ROS bag, or it is damaged: {error}") from None
+        said = " ".join(str(error).split())[:300]
+        raise BadInput(f"{path} is no ROS bag, or it is damaged: {said}") from None
     notes = [f"topic {topic} is left out: {kind} is no channel" for topic, kind in skipped]
     if unknown := [(t, k) for t, k in skipped if t in {said.source for said in layout.values()}]:
         raise BadInput(
@@ -181,6 +184,17 @@ def read_rosbag(path: Path, layout: Mapping[str, ChannelLayout]) -> Trace:
         trace.info["notes"] = [*trace.info.get("notes", []), *notes]
     named = {name: replace(said, source=_source(said), field=None) for name, said in layout.items()}
     return replace(trace, channels=rename(trace.channels, named, path))
+
+
+def _check_metadata(folder: Path) -> None:
+    """A ROS 2 bag's YAML, before `rosbags` reads it: bounded, and with files of this folder only."""
+    path = folder / "metadata.yaml"
+    (about,) = entries(
+        read_yaml(path, absent="A ROS 2 bag is a folder with one."), ("rosbag2_bagfile_information",), path
+    )
+    (files,) = entries(about, ("relative_file_paths",), path)
+    for file in listed(files, f"{path}: relative_file_paths", empty=True):
+        inside(folder, file, path)
 
 
 def _name(topic: str, part: str) -> str:
@@ -414,5 +428,5 @@ def _damage() -> tuple[type[Exception], ...]:
     return (
         _package("highlevel").AnyReaderError, _package("typesys").TypesysError, _package("rosbag1").ReaderError,
         _package("rosbag2").ReaderError, sqlite, OSError, EOFError, struct.error, zlib.error, ValueError, KeyError,
-        IndexError, AssertionError, RuntimeError, UnicodeDecodeError,
+        IndexError, AssertionError, RuntimeError, TypeError, AttributeError, OverflowError, MemoryError,
     )  # fmt: skip

@@ -15,7 +15,7 @@ from dexprior.artifacts import write_atomic
 from dexprior.config import config, to_plain, validate
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
-from dexprior.reading import inside, read_csv, read_yaml, to_number
+from dexprior.reading import read_csv, read_yaml, to_number
 from dexprior.transfer.assumptions import MEANINGS, Assumptions
 from dexprior.transfer.diagnosis import Trial
 from dexprior.transfer.diagnosis.evidence import PHASES, Phase
@@ -133,14 +133,9 @@ def read_round(folder: str | Path) -> Round:
         )
     worlds = {name: _world(name, side, settings.panel) for name, side in sides.items()}
     trials = tuple(_trial(row) for row in sides[settings.real])
-    where = folder / "round.yaml"
-    family = None if settings.family is None else _family(inside(folder, settings.family, f"{where}: family"))
+    family = None if settings.family is None else _family(folder / settings.family)
     assumed = family or ParameterFamily("not stated", ())
-    where = folder / "trials.csv"
-    traces = {
-        name: {r["instance"]: inside(folder, r["trace"], f"{where}: trace") for r in side if r["trace"]}
-        for name, side in sides.items()
-    }
+    traces = {name: {r["instance"]: folder / r["trace"] for r in side if r["trace"]} for name, side in sides.items()}
     for path in (path for side in traces.values() for path in side.values()):
         if not path.is_file():
             raise BadInput(f"{folder / 'trials.csv'} names the trace {path}, which does not exist")
