@@ -14,11 +14,13 @@ from dexprior.errors import BadInput
 PERIOD = 0.04
 
 
-def test_reach_and_speed_are_inverse():
-    envelope = GateConfig().envelope(PERIOD)
+def test_the_reach_is_what_is_coasted_and_what_is_braked():
+    config = GateConfig()
+    robot = config.robot
     for speed in (0.0, 0.01, 0.3, 0.9):
         for age in (0.0, 0.1):
-            assert envelope.speed(envelope.reach(speed, age), age) == pytest.approx(speed, abs=1e-12)
+            coasted, braked = speed * (age + PERIOD + robot.watchdog + robot.lag), speed**2 / (2 * robot.deceleration)
+            assert config.envelope(PERIOD).reach(speed, age) == pytest.approx(coasted + braked)
 
 
 def test_the_fastest_speed_passes_and_a_faster_one_does_not():

@@ -79,11 +79,6 @@ class Envelope:
         """How far the tool goes at a speed [m/s] until it stands [m], in a state of some age [s]."""
         return speed * (age + self._delay) + speed * speed / (2.0 * self._deceleration)
 
-    def speed(self, reach: float, age: float) -> float:
-        """Inverse of `reach` [m/s]."""
-        a, t = self._deceleration, age + self._delay
-        return math.sqrt(a * a * t * t + 2.0 * a * max(reach, 0.0)) - a * t
-
     def ahead(self, p: Point, velocity: Point, speed: float, age: float) -> Point:
         """Where the tool stands after a command that is the last one."""
         if speed == 0.0:
