@@ -145,7 +145,7 @@ def _lose_a_weight(path):
     ("file", "damage", "message"),
     [
         ("dexprior.json", _other_schema, "this version reads 'dexprior.prior/1'"),
-        ("dexprior.json", _truncate, "is damaged"),
+        ("dexprior.json", _truncate, "truncated"),
         ("dexprior.json", lambda path: path.unlink(), "holds no prior checkpoint"),
         ("denoiser/diffusion_pytorch_model.safetensors", _truncate, "not a complete prior"),
         ("denoiser/diffusion_pytorch_model.safetensors", lambda path: path.unlink(), "not a complete prior"),

@@ -188,7 +188,7 @@ def _set(key, value, row=7):
     [
         (gzip.compress(b"{}")[:-5], "truncated"),
         (b"not gzipped", "truncated or damaged"),
-        (gzip.compress(b"[1]"), "expected an object"),
+        (gzip.compress(b"[1]"), "expected a JSON object"),
         (_broken(lambda d: d.pop("kp")), "no kp"),
         (_broken(lambda d: d.update(mass=-1)), "mass = -1.0 must be positive"),
         (_broken(lambda d: d.update(length="long")), "length = 'long': expected a number"),
