@@ -13,7 +13,8 @@ import weakref
 from collections.abc import Sequence
 from types import TracebackType
 
-from dexprior.errors import ConnectionLost
+from dexprior.errors import BadInput, ConnectionLost
+from dexprior.reading import entries, integer, parse_json, text
 
 __all__ = ["ServerProcess", "announce", "exit_with_parent"]
 
@@ -65,9 +66,9 @@ class ServerProcess:
         ready, _, _ = select.select([self._process.stdout], [], [], start_timeout)
         line = self._process.stdout.readline() if ready else b""
         try:
-            said = json.loads(line)
-            self.address: tuple[str, int] = (said["host"], said["port"])
-        except (ValueError, KeyError, TypeError):
+            host, port = entries(parse_json(line, "its announcement"), ("host", "port"), "its announcement")
+            self.address: tuple[str, int] = (text(host, "host"), integer(port, "port", low=1, high=65535))
+        except BadInput:
             self.close()
             how = "did not announce an address" if ready else f"was silent for {start_timeout:g} s"
             code = self._process.returncode

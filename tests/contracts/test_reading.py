@@ -15,7 +15,6 @@ ELSEWHERE = {
     "data/catalog.py: zipfile.ZipFile",  # members by name, whose sizes are summed first
     "data/traces/robomimic.py: h5py.File",  # written
     "data/traces/writer.py: json.loads",  # what was dumped on the same line
-    "envs/wire.py: json.loads", "envs/hardware/gate.py: json.loads",  # messages of peers, with limits of their own
 }  # fmt: skip
 
 

@@ -411,6 +411,10 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
         f"n_real=5 model=runs/collision/base.safetensors out=runs/s.json {BASE} {OPPONENTS}", None,
     ),
     (
+        "dexprior collision plan set=ellipse", "collision plan set=ellipse train=impacts.npz test=impacts.npz n_real=5 "
+        f"draws=1 out=runs/chosen.json {BASE} {OPPONENTS}", None,
+    ),
+    (
         "dexprior collision plan one", "collision plan model=runs/collision/collision.safetensors out=runs/plan1 "
         "plan.target=[0.05,0.0,0.1] plan.search.evaluations=20 plan.search.population=10", None,
     ),
