@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from dexprior.artifacts import write_json
+from dexprior.collision.clash import TUNED_CLASH, ClashConfig
 from dexprior.collision.stage import CollisionConfig
 from dexprior.config import Ge, config
 from dexprior.data.demonstrations import DemonstrationConfig
@@ -51,8 +53,10 @@ class DemoConfig:
     """Retargeting network."""
     bank: BankConfig = BankConfig()
     """Behavioral prior."""
-    collision: CollisionConfig = CollisionConfig()
-    """Collision model."""
+    collision: CollisionConfig = CollisionConfig(
+        clash=ClashConfig(pairs=30_000), clash_tuned=replace(TUNED_CLASH, pairs=30_000, pretrain_steps=2000)
+    )
+    """Collision model; the reference learns from fewer pairs than in its own evaluation, which would take 40 s more."""
     policy: PpoConfig = PpoConfig()
     """Policy, with and without the prior."""
     evaluation: EvaluationConfig = EvaluationConfig()

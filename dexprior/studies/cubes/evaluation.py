@@ -401,6 +401,7 @@ def _figures(done: list[_Draw], test: CubeTosses, settings: CubeEvaluationConfig
 _RATIOS = {
     "whole/flight/ours to mujoco_cma, e_q": ("whole/flight/ours/cost", "whole/flight/mujoco_cma/cost"),
     "whole/flight/ours to mujoco_cma_mean, e_q": ("whole/flight/ours/cost", "whole/flight/mujoco_cma_mean/cost"),
+    "whole/flight/ours to mujoco_grid, e_q": ("whole/flight/ours/cost", "whole/flight/mujoco_grid/cost"),
     "whole/flight/ours_single to mujoco_cma, e_q": ("whole/flight/ours_single/cost", "whole/flight/mujoco_cma/cost"),
     "whole/frame0/ours to mujoco_cma, e_q": ("whole/frame0/ours/cost", "whole/frame0/mujoco_cma/cost"),
     "whole/ours from the flight to mujoco_cma from frame 0, e_q": (
