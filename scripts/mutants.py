@@ -55,6 +55,14 @@ MUTANTS = (
         "collision/test_surrogate.py",
     ),
     Mutant(
+        "deflection turned", "collision/clash.py", "np.angle(np.exp(1j * (heading - towards)))",
+        "np.angle(np.exp(1j * (towards - heading)))", "collision/test_clash.py",
+    ),
+    Mutant(
+        "identification that does nothing", "collision/clash.py", "        self.phi = phi.detach()\n\n    def untrained",
+        "        del phi\n\n    def untrained", "collision/test_clash.py",
+    ),
+    Mutant(
         "relative error by the prediction", "collision/evaluation.py", "np.linalg.norm(impacts.post * scale, axis=1)",
         "np.linalg.norm(predicted * scale, axis=1)", "collision/test_collision_evaluation.py",
     ),
