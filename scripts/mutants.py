@@ -59,7 +59,8 @@ MUTANTS = (
         "np.angle(np.exp(1j * (towards - heading)))", "collision/test_clash.py",
     ),
     Mutant(
-        "identification that does nothing", "collision/clash.py", "        self.phi = phi.detach()\n\n    def untrained",
+        "identification that does nothing", "collision/clash.py",
+        "        self.phi = phi.detach()\n\n    def untrained",
         "        del phi\n\n    def untrained", "collision/test_clash.py",
     ),
     Mutant(
