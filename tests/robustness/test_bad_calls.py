@@ -147,7 +147,7 @@ def attacked(name: str, file: str, share: int, whole, tmp_path, capsys) -> None:
 
 @pytest.mark.parametrize(("name", "file"), FILES, ids=[f"{name}-{Path(file).name}" for name, file in FILES])
 def test_a_damaged_file_is_one_line_that_names_it(name, file, whole, tmp_path, capsys):
-    attacked(name, file, 4, whole, tmp_path, capsys)
+    attacked(name, file, 3, whole, tmp_path, capsys)
 
 
 @pytest.mark.slow
