@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -19,6 +21,7 @@ from dexprior.collision import (
     predict_impacts,
 )
 from dexprior.collision.generator import best_impulse
+from dexprior.collision.surrogate import _contact_features
 from dexprior.data.simulated_impacts import generate_impacts
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.extras import available
@@ -48,6 +51,23 @@ def kinetic(velocity, geometry):
 def test_both_models_fulfil_the_interface(wild):
     assert isinstance(wild, CollisionModel)
     assert isinstance(RestitutionFriction(), CollisionModel)
+
+
+def test_what_is_not_known_of_phi_widens_the_spread_by_its_first_order(wild, contacts):
+    """Variances add: that of the model, and slope times covariance times slope, by differences on the unit scale."""
+    pre, geometry, phi = contacts
+    root = 0.01 * np.random.default_rng(1).normal(size=(5, 5))
+    covariance, ranges, step = root @ root.T, wild.config.ranges, 1e-3
+    approach = contact_velocity(pre, geometry)
+    unit = ranges.to_unit(np, phi)
+    moved = [ranges.from_unit(np, unit + step * row) for row in np.eye(5)]
+    at = wild._network(_contact_features(np, approach, geometry.delassus), phi)
+    slope = np.stack([wild._network(_contact_features(np, approach, geometry.delassus), m) - at for m in moved]) / step
+    added = np.einsum("pnc,pq,qnc->nc", slope, covariance, slope)
+    _, known = wild.impulse(pre, geometry, phi)
+    _, unsure = dataclasses.replace(wild, phi_covariance=covariance).impulse(pre, geometry, phi)
+    np.testing.assert_allclose(unsure**2 - known**2, added, rtol=1e-6, atol=1e-12)
+    assert (added.max(axis=1) > 0).mean() > 0.9
 
 
 def test_numpy_equals_torch(wild, contacts):
