@@ -170,3 +170,13 @@ def test_torch_exponential_has_a_gradient_at_zero():
     v = torch.zeros(3, dtype=torch.float64, requires_grad=True)
     T.matrix_from_axis_angle(v)[2, 1].backward()
     np.testing.assert_allclose(v.grad.numpy(), [1.0, 0.0, 0.0], atol=1e-8)
+
+
+@pytest.mark.parametrize("period", [2 * np.pi, np.pi / 2])
+def test_a_wrapped_angle_is_the_smallest_that_is_equivalent(period):
+    angle = np.linspace(-12.0, 12.0, 401)
+    wrapped = R.wrap_angle(angle, period)
+    turns = (angle - wrapped) / period
+    np.testing.assert_allclose(turns, np.round(turns), atol=1e-9)
+    assert (wrapped >= -period / 2).all()
+    assert (wrapped < period / 2).all()
