@@ -13,11 +13,6 @@ from dexprior.errors import MissingExtra
 PHI = (0.25, 0.3, 0.001, 1.5, 0.02)
 
 
-@pytest.fixture(autouse=True)
-def known_extra(monkeypatch):
-    monkeypatch.setitem(extras.OPTIONAL, "mujoco.mjx", ("mjx", "gradients through MuJoCo"))
-
-
 def test_without_mjx_the_message_says_what_to_install(monkeypatch):
     from dexprior.collision.mjx_fit import MjxConfig, _simulator, tune_mujoco_mjx
 
