@@ -24,8 +24,9 @@ from typing import Annotated, Any
 
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
-from dexprior.errors import BadInput
+from dexprior.errors import ArtifactError, BadInput
 from dexprior.pipeline.stages import EvaluationConfig
+from dexprior.reading import as_described, entries, integer, mapping
 from dexprior.studies.mini_lab import By, LabConfig
 from dexprior.transfer import DivergenceConfig, read_ledger
 from dexprior.transfer.arm import ArmReportConfig
@@ -307,7 +308,12 @@ def _plan(config: Config, words: list[str]) -> int:
 
 
 def _rates_of(folder: str, plan: PlanConfig) -> PlanConfig:
-    """The plan's settings with the success rates that a round measured, in the simulator and on the robot."""
+    """The plan's settings with the success rates that a round measured, in the simulator and on the robot.
+
+    Raises:
+        ArtifactError: no ledger in the folder, or none with the trials of two worlds.
+        BadInput: a rate is given as well.
+    """
     given = [
         f"plan.{name}" for name in ("sim", "real", "instances") if getattr(plan, name) != getattr(PlanConfig(), name)
     ]
@@ -315,9 +321,19 @@ def _rates_of(folder: str, plan: PlanConfig) -> PlanConfig:
         raise BadInput(
             f"ledger plan {folder}: {', '.join(given)} is given, and measured by the round; give one of both"
         )
-    success = list(read_ledger(Path(folder) / "ledger.json")["success"].values())
-    sim, real = (rate["k"] / rate["n"] for rate in success)
-    return replace(plan, sim=sim, real=real, instances=min(rate["n"] for rate in success))
+    path = Path(folder) / "ledger.json"
+    ledger = read_ledger(path)
+    with as_described("a ledger", path, ArtifactError):
+        success = mapping(ledger["success"], f"{path}: success")
+        if len(success) != 2:
+            raise BadInput(f"{path}: success of {', '.join(success) or 'no world'}: expected a simulator and a robot")
+        rates = []
+        for world, rate in success.items():
+            k, n = entries(rate, ("k", "n"), f"{path}: success.{world}")
+            n = integer(n, f"{path}: success.{world}.n", low=1)
+            rates.append((integer(k, f"{path}: success.{world}.k", high=n), n))
+    (k_sim, n_sim), (k_real, n_real) = rates
+    return replace(plan, sim=k_sim / n_sim, real=k_real / n_real, instances=min(n_sim, n_real))
 
 
 def _read_back(config: Config, results: str) -> int:

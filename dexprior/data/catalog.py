@@ -7,6 +7,7 @@ for each: source, licence, checksum, fields.
 from __future__ import annotations
 
 import hashlib
+import lzma
 import os
 import zipfile
 import zlib
@@ -204,7 +205,7 @@ def _contents(source: Path, file: str) -> list[bytes]:
             return [archive.read(info) for info in members]
     except BadInput:
         raise
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, RuntimeError, EOFError, ValueError) as error:
         raise BadInput(f"{source} cannot be unpacked: {error}") from None
 
 

@@ -31,7 +31,7 @@ from dexprior.artifacts import (
 from dexprior.config import to_plain
 from dexprior.data.clips import encode_clip, read_clip, write_clip
 from dexprior.data.depth import decode_depth, encode_depth
-from dexprior.data.lines import append_lines, read_lines
+from dexprior.data.lines import append_lines, read_index_lines
 from dexprior.data.readers import ClipSource, Frames
 from dexprior.errors import ArtifactError
 from dexprior.reading import as_described, entries, flag, integer, mapping, text
@@ -164,7 +164,7 @@ def append_index(folder: Path, row: dict[str, Any]) -> None:
 
 
 def read_index(folder: str | Path) -> list[dict[str, Any]]:
-    """Lines of the index; a last line that a kill cut short is dropped (and cut off, so that appending goes on).
+    """Lines of the index; half a last line, which a kill left, is not one.
 
     Raises:
         ArtifactError: no index, or a damaged line before the last one.
@@ -172,7 +172,7 @@ def read_index(folder: str | Path) -> list[dict[str, Any]]:
     path = Path(folder) / "index.jsonl"
     if not path.is_file():
         raise ArtifactError(f"{path}: no such file; is {folder} a folder of episodes?")
-    return read_lines(path)
+    return read_index_lines(path)
 
 
 class EpisodeFolder:

@@ -11,7 +11,7 @@ from typing import Any
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.reading import parse_json_object, read_bytes
 
-__all__ = ["append_lines", "read_lines"]
+__all__ = ["append_lines", "read_index_lines"]
 
 
 def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
@@ -19,17 +19,19 @@ def append_lines(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
     Half a last line, which a kill left, is cut off first.
     """
-    if path.is_file():
-        data = path.read_bytes()
-        if data and not data.endswith(b"\n"):
-            os.truncate(path, data.rfind(b"\n") + 1)
+    if path.is_file() and path.stat().st_size:
+        with path.open("rb") as stream:
+            stream.seek(-1, os.SEEK_END)
+            whole = stream.read(1) == b"\n"  # of a long index, only half a line is worth reading all
+        if not whole:
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)
     with path.open("a") as stream:
         stream.write("".join(json.dumps(row) + "\n" for row in rows))
         stream.flush()
         os.fsync(stream.fileno())
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
+def read_index_lines(path: Path) -> list[dict[str, Any]]:
     """All rows; half a last line, which a kill left, is not one. The file stays as it is.
 
     Raises:

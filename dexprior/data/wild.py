@@ -25,7 +25,7 @@ from dexprior.artifacts import write_json
 from dexprior.config import Ge, Gt, Le, config, config_hash
 from dexprior.data.cache import content_hash
 from dexprior.data.clips import write_clip
-from dexprior.data.lines import append_lines, read_lines
+from dexprior.data.lines import append_lines, read_index_lines
 from dexprior.data.readers import ClipReader, Frames
 from dexprior.data.validate import Detector, SeenHands
 from dexprior.errors import ArtifactError, BadInput
@@ -331,7 +331,7 @@ def _notes(video: Path, settings: WildConfig) -> dict[str, Any]:
 def _resume(manifest: Path, settings: str) -> list[dict[str, Any]]:
     if not manifest.is_file():
         return []
-    rows = read_lines(manifest)
+    rows = read_index_lines(manifest)
     if any(row.get("settings") != settings for row in rows):
         raise ArtifactError(f"{manifest} was made with other settings: give another folder, or remove it")
     return rows

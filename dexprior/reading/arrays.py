@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import math
 import tokenize
 import zipfile
@@ -15,7 +16,7 @@ import numpy as np
 from dexprior.errors import BadInput
 from dexprior.reading.files import existing, most_unpacked
 
-__all__ = ["npy_header", "read_npy", "read_npz"]
+__all__ = ["array_of", "npy_header", "read_npy", "read_npz"]
 
 _PLAIN = "biufcSU"
 
@@ -64,7 +65,7 @@ def read_npz(path: str | Path, names: Sequence[str] | None = None, *, absent: st
             return _members(archive, path, names)
     except BadInput:
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, RuntimeError, ValueError) as error:
         raise BadInput(f"{path} is not an archive of plain arrays, or it is truncated or damaged: {error}") from None
 
 
@@ -85,6 +86,18 @@ def npy_header(stream: IO[bytes], where: object) -> tuple[tuple[int, ...], bool,
     if len(shape) > 16 or any(isinstance(n, bool) or n < 0 for n in shape):
         raise BadInput(f"{where} has the shape {str(shape)[:60]}, which no array has")
     return shape, fortran, dtype
+
+
+def array_of(data: bytearray, dtype: np.dtype[Any], shape: tuple[int, ...], fortran: Any, where: object) -> np.ndarray:
+    """An array that owns these bytes, which are as many as its dtype and shape need.
+
+    Raises:
+        BadInput: a dtype of no bytes, or a shape that NumPy cannot hold, such as none of 10**18 rows.
+    """
+    try:
+        return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+    except (ValueError, OverflowError) as error:
+        raise BadInput(f"{where} holds {str(shape)[:60]} of {dtype}, which no array can be: {error}") from None
 
 
 def _members(archive: zipfile.ZipFile, path: Path, names: Sequence[str] | None) -> dict[str, np.ndarray]:
@@ -125,4 +138,4 @@ def _array(stream: IO[bytes], size: int, where: object, kind: str = "an array of
         view = view[got:]
     if view:
         raise BadInput(f"{where} is truncated: {len(view)} of {needed} bytes are missing")
-    return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
+    return array_of(data, dtype, shape, fortran, where)

@@ -134,6 +134,8 @@ def numbers(value: Any, where: object, *shape: int, finite: bool = True, most: f
             found = np.array([_exponent(item) for item in np.array(value, dtype=object).flat]).reshape(found.shape)
         if found.size and found.dtype.kind not in "iuf":
             raise ValueError(f"{found.dtype} is no number")
+        if _holds_truth(value):
+            raise ValueError("a truth value is no number")
         array = found.astype(np.float64)
         array = array.reshape(shape) if shape else array
     except (TypeError, ValueError, OverflowError):
@@ -150,11 +152,21 @@ def numbers(value: Any, where: object, *shape: int, finite: bool = True, most: f
 
 def _wrong(value: Any, found: np.ndarray | None) -> str:
     """The first item that is no number; the shape, or the beginning, where each is one."""
-    if found is not None and found.dtype.kind not in "iuf":
+    if found is not None and (found.dtype.kind not in "iuf" or _holds_truth(value)):
         for item in np.array(value, dtype=object).flat:
             if isinstance(item, bool) or not isinstance(item, (int, float, np.integer, np.floating)):
                 return shown(item)
     return f"the shape {found.shape}" if found is not None else str(value)[:_SHOWN]
+
+
+def _holds_truth(value: Any) -> bool:
+    """Whether truth values stand in nested lists; NumPy makes 1 and 0 of them where numbers stand beside."""
+    if not isinstance(value, (list, tuple)):
+        return False
+    kinds = set(map(type, value))
+    return not kinds.isdisjoint((bool, np.bool_)) or (
+        not kinds.isdisjoint((list, tuple)) and any(_holds_truth(item) for item in value)
+    )
 
 
 def _exponent(item: Any) -> Any:

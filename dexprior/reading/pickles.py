@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from dexprior.errors import BadInput
-from dexprior.reading.arrays import npy_header
+from dexprior.reading.arrays import array_of, npy_header
 from dexprior.reading.fields import shown
 from dexprior.reading.files import read_bytes
 from dexprior.reading.json_text import MAX_DEPTH
@@ -244,7 +244,7 @@ def _built(where: object, code: str, shape: Any, fortran: Any, data: Any) -> np.
         raise BadInput(
             f"{where} is truncated or damaged: {shape} of {dtype} need {count * dtype.itemsize} bytes, {found}"
         )
-    return np.frombuffer(bytearray(raw), dtype).reshape(shape, order="F" if fortran else "C")
+    return array_of(bytearray(raw), dtype, shape, fortran, where)
 
 
 def _finished(root: Any, path: str | Path) -> Any:

@@ -49,9 +49,7 @@ def bootstrap_nested(
             chosen = rng.integers(sizes[axis], size=sizes[: axis + 1])
             rows.append(chosen.reshape(chosen.shape + (1,) * (depth - axis - 1)))
         found.append(statistic(values[tuple(rows)]))
-    tail = 0.5 * (1.0 - level)
-    low, high = np.quantile(np.array(found), [tail, 1.0 - tail], axis=0)
-    return statistic(values), low, high
+    return statistic(values), *_percentiles(found, level)
 
 
 def bootstrap_crossed(
@@ -86,6 +84,13 @@ def bootstrap_crossed(
     for _ in range(draws):
         rows, columns = (rng.integers(size, size=(size,)) for size in values.shape[:2])
         found.append(statistic(values[np.ix_(rows, columns)]))
+    return statistic(values), *_percentiles(found, level)
+
+
+def _percentiles(
+    found: list[np.ndarray], level: float
+) -> tuple[Float[np.ndarray, " figure"], Float[np.ndarray, " figure"]]:
+    """Lows and highs that hold `level` of the resampled figures."""
     tail = 0.5 * (1.0 - level)
     low, high = np.quantile(np.array(found), [tail, 1.0 - tail], axis=0)
-    return statistic(values), low, high
+    return low, high

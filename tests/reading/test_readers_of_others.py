@@ -71,6 +71,8 @@ def test_yaml_keeps_anchors_that_stand_for_little():
         "a": {"x": 1, "y": [1, 2]}, "b": {"x": 3, "y": [1, 2]}, "c": [{"x": 1, "y": [1, 2]}] * 2, "day": "2026-11-29",
     }  # fmt: skip
     assert parse_yaml("", "x") is None
+    assert parse_yaml("<: <=\n=: =\n", "x") == {"<": "<=", "=": "="}
+    assert parse_yaml("base: &a {<<: {x: 1}, x: 3}\n<<: *a", "x")["base"] == {"x": 3}
 
 
 LEVELS = ["a: &a [x,x,x,x,x,x,x,x,x]"] + [
@@ -79,6 +81,7 @@ LEVELS = ["a: &a [x,x,x,x,x,x,x,x,x]"] + [
 MERGES = ["a0: &a0 {k0: 1}"] + [
     f"a{i}: &a{i} {{" + ", ".join(f"k{i}{j}: *a{i - 1}" for j in range(9)) + "}" for i in range(1, 10)
 ]
+CHAIN = "\n".join(f"a{i}: &a{i} {'[' * 58}{f'*a{i - 1}' if i else 1}{']' * 58}" for i in range(40))
 BAD_YAML = {
     "aliases of aliases": ("\n".join(LEVELS), "100,000"),
     "aliases of mappings": ("\n".join(MERGES), "100,000"),
@@ -97,6 +100,18 @@ BAD_YAML = {
     "not YAML": ("a: [1, 2", "not YAML"),
     "a tab": ("a:\n\t- 1", "not YAML"),
     "a list as a key": ("? [1, 2]\n: 3", "not YAML"),
+    "a control character": ("a: \x01", "not YAML"),
+    "an integer without digits": ('a: 1\nrate: !!int ""', "'' in line 2 cannot be read as int"),
+    "a truth value that is none": ('!!bool "x"', "'x' in line 1 cannot be read as bool"),
+    "a date that is none": ("!!timestamp x", "cannot be read as timestamp"),
+    "a float of base 60 beyond all": ("x: 1:" + "00:" * 300 + "00.5", "cannot be read as float"),
+    "deep by aliases": (CHAIN, "64"),
+    "keys that are equal": ("1: 2\n0x1: 3", "'0x1' stands twice, again in line 2, first as '1'"),
+    "keys that Python takes for equal": ("{1: a, true: b}", "'true' stands twice"),
+    "half a surrogate pair": ('x: "\\udc00"', "surrogate"),
+    "a letter beyond Unicode": ('x: "\\U00110000"', "not YAML"),
+    "a letter beyond an integer": ('x: "\\UFFFFFFFF"', "not YAML"),
+    "a version of thousands of digits": (f"%YAML {'1' * 5000}.1\n--- a", "not YAML"),
 }
 
 
@@ -172,9 +187,9 @@ def npy(shape, dtype="<f8", data=b""):
     return stream.getvalue() + data
 
 
-def zipped(**members):
+def zipped(method=zipfile.ZIP_DEFLATED, **members):
     stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(stream, "w", method) as archive:
         for name, data in members.items():
             archive.writestr(name.replace("_npy", ".npy"), data)
     return stream.getvalue()
@@ -191,6 +206,10 @@ BAD_ARRAYS = {
     "fields": npy((1,), dtype=[("a", "<f8"), ("b", "<f8")], data=b"\0" * 16),
     "a header that is none": b"\x93NUMPY\x01\x00\x10\x00" + b"{'descr': print}",
     "a header of lists": b"\x93NUMPY\x01\x00\xff\x00" + b"[" * 255,
+    "text of no letters": npy((3,), dtype="|S0"),
+    "text of no wide letters": npy((3,), dtype="<U0"),
+    "no rows of too many": npy((0, 10**18, 10**18)),
+    "no rows of more than 64 bits": npy((0, 2**63)),
     "another version": b"\x93NUMPY\x07\x00" + GOOD[8:],
     "text": b"1, 2, 3",
     "nothing": b"",
@@ -216,6 +235,7 @@ BAD_ARCHIVES = {
     "a bomb": zipped(x_npy=npy((2**29,), dtype="|u1", data=b"\0" * 2**29)),
     "cut": zipped(x_npy=GOOD)[:-30],
     "a byte that is another": flipped(zipped(x_npy=GOOD), 60),
+    "a byte of LZMA that is another": flipped(zipped(zipfile.ZIP_LZMA, x_npy=GOOD), 50),
     "no array": zipped(readme=b"hello"),
     "an array instead": GOOD,
     "text": b"hello",
@@ -310,6 +330,8 @@ def test_fields_name_the_place_and_the_value():
         lambda: entries([1], ("a",), "f: x"), lambda: entries({"b": 1}, ("a",), "f: x"),
         lambda: numbers(["1"], "f: x"), lambda: numbers([None], "f: x"), lambda: numbers([[1], [1, 2]], "f: x"),
         lambda: numbers([1, float("inf")], "f: x"), lambda: numbers([True], "f: x"), lambda: numbers([1, 2], "f: x", 3),
+        lambda: numbers([True, 2.0], "f: x"), lambda: numbers([[1, 2], [3, False]], "f: x"),
+        lambda: numbers((1, np.True_), "f: x"),
         lambda: numbers({"a": 1}, "f: x"), lambda: numbers([2**63 - 1, 2**64], "f: x", 3),
     ):  # fmt: skip
         with pytest.raises(BadInput) as error:

@@ -134,6 +134,11 @@ def _rounds(folder: Path) -> None:
         add_round(folder / name)
 
 
+def _added(folder: Path) -> None:
+    _round(folder)
+    add_round(folder)
+
+
 def _diagnosis(folder: Path) -> None:
     (folder / "d.json").write_text(json.dumps({"probabilities": {"contact": 0.5, "environment": 0.45, UNKNOWN: 0.05}}))
     (folder / "p.yaml").write_text("contact_force: {setup_hours: 2.0}\n")
@@ -339,6 +344,9 @@ SOURCES: dict[str, Source] = {
     "plan": Source(
         make=_diagnosis, files=("d.json", "p.yaml"),
         words=("ledger", "plan", "diagnosis={d}/d.json", "protocols={d}/p.yaml", "plan.budget=40", "out={o}/p"),
+    ),
+    "plan of a round": Source(
+        make=_added, files=("ledger.json", "diagnosis.json"), words=("ledger", "plan", "{d}", "out={o}/p"),
     ),
     "campaign": Source(
         make=_campaign, files=("plan.json", "filled.csv"),

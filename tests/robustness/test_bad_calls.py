@@ -47,6 +47,13 @@ KEPT = {
 }  # fmt: skip
 READ = {  # of files of ours with much that is for people
     "campaign": ("header.schema", "preregistration", "trials", "inputs"),
+    "plan of a round": (
+        "header.schema",
+        "success.simulator.k",
+        "success.simulator.n",
+        "success.robot.k",
+        "success.robot.n",
+    ),
     "rounds": ("header", "round", "policy", "panel", "paired", "success", "outcomes", "slip_gap", "actions"),
 }
 READ_NOT = (

@@ -96,6 +96,37 @@ def test_a_plan_takes_diagnosis_and_rates_of_its_round(tmp_path, capsys):
         assert "give one folder of a round" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"n": 0}, "n = 0"), ({"k": 11}, "k = 11"), ({"k": 1.5}, "k = 1.5"), ({"k": None}, "k = None"),
+        ("one of two", "expected a simulator and a robot"), ("none", "no 'success'"), ("a list", "named entries"),
+        ("no k", "no 'k'"),
+    ],
+)  # fmt: skip
+def test_a_plan_of_a_damaged_ledger_names_it(tmp_path, capsys, change, named):
+    folder = _write(tmp_path / "a", _rows(9, 6, n=10))
+    add_round(folder)
+    ledger = json.loads((folder / "ledger.json").read_text())
+    world = list(ledger["success"])[1]
+    if isinstance(change, dict):
+        ledger["success"][world] |= change
+    elif change == "one of two":
+        del ledger["success"][world]
+    elif change == "no k":
+        del ledger["success"][world]["k"]
+    elif change == "none":
+        del ledger["success"]
+    else:
+        ledger["success"] = [1, 2]
+    (folder / "ledger.json").write_text(json.dumps(ledger))
+    assert main(["ledger", "plan", str(folder), f"out={tmp_path / 'plan'}"]) == 1
+    said = capsys.readouterr().err
+    assert "unforeseen" not in said
+    assert str(folder / "ledger.json") in said
+    assert named in said
+
+
 def test_a_template_is_written_once_and_names_what_is_missing(tmp_path):
     write_template(tmp_path / "r")
     with pytest.raises(BadInput, match="policy is empty"):

@@ -47,7 +47,7 @@ class _Clip:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            with tarfile.open(path) as archive:
+            with tarfile.open(path, "r:") as archive:  # members are read where they lie in the file
                 self.members = {m.name: (m.offset_data, m.size) for m in archive.getmembers() if m.isfile()}
         except (tarfile.TarError, OSError, EOFError) as error:
             raise BadInput(f"{path} is not a tar archive, or it is truncated: {error}") from None

@@ -29,7 +29,6 @@ from dexprior.studies.cubes.metrics import (
     subtrajectories,
     subtrajectory_errors,
     subtrajectory_starts,
-    summarize_whole_toss,
     whole_toss,
     whole_toss_errors,
 )
@@ -67,7 +66,6 @@ from dexprior.studies.cubes.tuning import (
     CmaConfig,
     Objective,
     TossGridConfig,
-    default_contact,
     first_impact_objective,
     subtrajectory_objective,
     tune_cma,
@@ -124,7 +122,6 @@ __all__ = [
     "subtrajectories",
     "subtrajectory_errors",
     "subtrajectory_starts",
-    "summarize_whole_toss",
     "whole_toss",
     "whole_toss_errors",
     # everything on held-out tosses
@@ -136,7 +133,6 @@ __all__ = [
     "CmaConfig",
     "Objective",
     "TossGridConfig",
-    "default_contact",
     "first_impact_objective",
     "subtrajectory_objective",
     "tune_cma",

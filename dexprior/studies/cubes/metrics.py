@@ -39,7 +39,6 @@ __all__ = [
     "pose_cost",
     "relative_error",
     "subtrajectories",
-    "summarize_whole_toss",
     "subtrajectory_errors",
     "subtrajectory_starts",
     "whole_toss",
@@ -146,24 +145,6 @@ def whole_toss_errors(
         penetration=100.0 / width * (weight * depth).sum(axis=1),
         group=tosses.duplicate_group,
     )
-
-
-def summarize_whole_toss(errors: WholeTossErrors, *, draws: int = 2000, seed: int = 0) -> dict[str, list[float]]:
-    """Each figure with its bootstrap interval, [value, low, high]; plain data."""
-    figures: dict[str, tuple[np.ndarray, Callable[..., np.ndarray]]] = {
-        "e_q_median": (errors.cost, np.median),
-        "e_q_mean": (errors.cost, np.mean),
-        "e_q_above_0.5": (errors.cost > _LARGE, np.mean),
-        "final_e_q_median": (errors.final_cost, np.median),
-        "final_e_q_above_0.5": (errors.final_cost > _LARGE, np.mean),
-        "position_percent": (errors.position, np.mean),
-        "angle_deg": (errors.angle, np.mean),
-        "penetration_percent": (errors.penetration, np.mean),
-    }
-    return {
-        name: list(bootstrap(values, statistic, groups=errors.group, draws=draws, seed=seed))
-        for name, (values, statistic) in figures.items()
-    }
 
 
 # --- sub-trajectories ---------------------------------------------------------------------------------------

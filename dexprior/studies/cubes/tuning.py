@@ -37,7 +37,6 @@ __all__ = [
     "CmaConfig",
     "Objective",
     "TossGridConfig",
-    "default_contact",
     "first_impact_objective",
     "subtrajectory_objective",
     "tune_cma",
@@ -94,11 +93,6 @@ class TossGridConfig:
 
     sizes: dict[str, int] = field(default_factory=lambda: {"friction": 8, "damping_ratio": 6, "time_constant": 4})
     """Parameter -> number of values; the others keep MuJoCo's defaults."""
-
-
-def default_contact() -> Float[np.ndarray, " 9"]:
-    """MuJoCo's default contact, with the published friction of the cube, in the order of `CUBE_PARAMETERS`."""
-    return np.array([DEFAULT_CONTACT[name] for name in CUBE_PARAMETERS])
 
 
 # --- objectives ---------------------------------------------------------------------------------------------

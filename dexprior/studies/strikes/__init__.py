@@ -6,7 +6,6 @@ from dexprior.studies.strikes.fitting import (
     execute_plans,
     fit_strikers,
     recorded_velocity,
-    score_strikers,
     strike_errors,
 )
 from dexprior.studies.strikes.plans import evaluate_plans
@@ -21,6 +20,5 @@ __all__ = [
     "execute_plans",
     "fit_strikers",
     "recorded_velocity",
-    "score_strikers",
     "strike_errors",
 ]

@@ -25,7 +25,6 @@ from jaxtyping import Float
 from dexprior.collision.calibration import Identified, IdentifyConfig
 from dexprior.collision.clash import ClashModel
 from dexprior.collision.closed_form import RestitutionFriction
-from dexprior.collision.evaluation import THRESHOLDS
 from dexprior.collision.planar import (
     FrictionEstimate,
     PlanarStriker,
@@ -50,7 +49,7 @@ from dexprior.envs.pushing import Striker
 from dexprior.envs.reality.pushing import Recordings
 from dexprior.errors import BadInput, UnknownName
 from dexprior.policy.planning import MujocoStriker, PlanConfig, StrikeSimulator, plan_strikes, pose_error
-from dexprior.stats import Rate, bootstrap_mean
+from dexprior.stats import bootstrap_mean
 from dexprior.worlds.pushing import PushingConfig, Strikes, simulate_sliding, simulate_strikes
 
 __all__ = [
@@ -59,7 +58,6 @@ __all__ = [
     "execute_plans",
     "fit_strikers",
     "recorded_velocity",
-    "score_strikers",
     "strike_errors",
 ]
 
@@ -205,29 +203,6 @@ def fit_strikers(
         surrogate=surrogate,
         tuned=tuned,
     )
-
-
-def score_strikers(
-    fitted: FittedStrikers, recordings: Recordings, *, names: Sequence[str] | None = None
-) -> dict[str, dict[str, Any]]:
-    """How well each method predicts recorded strikes that it was not fitted to; plain data by method.
-
-    `acc_e` is the share of velocities at separation with a relative error below e; `position` [m] and `orientation`
-    [rad] are those of the place of rest, with bootstrap intervals.
-
-    Raises:
-        BadInput, UnknownName: see `strike_errors`.
-    """
-    rows = {}
-    for name, errors in strike_errors(fitted, recordings, names=names).items():
-        error = errors["velocity"]
-        rows[name] = {
-            **{f"acc_{e:g}": Rate(int((error < e).sum()), len(error)).as_dict() for e in THRESHOLDS},
-            "median": float(np.median(error)),
-            "position": bootstrap_mean(errors["position"]),
-            "orientation": bootstrap_mean(errors["orientation"]),
-        }
-    return rows
 
 
 def strike_errors(

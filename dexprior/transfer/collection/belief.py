@@ -268,8 +268,8 @@ def read_probabilities(path: str | Path) -> dict[str, float]:
     """Read a diagnosis: a JSON mapping from gaps to probabilities, alone or under `probabilities`.
 
     Raises:
-        ArtifactError: no such file, or no mapping to numbers.
-        BadInput, UnknownName: as `check_probabilities`.
+        ArtifactError: no such file, or no JSON object.
+        BadInput: no mapping to numbers, or as `check_probabilities`, also for an unknown gap.
     """
     data = read_object(path, "a diagnosis")
     with as_described("a diagnosis", path):

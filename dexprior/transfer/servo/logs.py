@@ -114,7 +114,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, float], dict[str, Float
     missing = [key for key in (*_SCALARS, "entries") if key not in data]
     if missing:
         raise BadInput(f"{path}: no {', '.join(missing)}; a log needs {', '.join((*_SCALARS, 'entries'))}")
-    scalars = {key: _number(data[key], path, key) for key in _SCALARS}
+    scalars = {key: number(data[key], f"{path}: {key}", low=-_LARGEST, high=_LARGEST) for key in _SCALARS}
     for key, value in scalars.items():
         if not value > 0:
             raise BadInput(f"{path}: {key} = {value} must be positive")
@@ -160,7 +160,3 @@ def _columns(entries: Any, path: Path) -> dict[str, Float[np.ndarray, " time"]]:
             raise BadInput(f"{path}: {name} reaches {largest:g} at entry {int(np.abs(column).argmax())}: damaged")
         columns[name] = column
     return columns
-
-
-def _number(value: Any, path: Path, key: str) -> float:
-    return number(value, f"{path}: {key}", low=-_LARGEST, high=_LARGEST)

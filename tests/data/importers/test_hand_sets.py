@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import pickle
 import shutil
@@ -331,6 +332,16 @@ def test_truncated_hot3d_clip(mano, tmp_path, fit):
     (rejected,) = import_episodes("hot3d", tmp_path, fit=fit)
     assert isinstance(rejected, Rejected)
     assert "truncated" in rejected.reason or "holds" in rejected.reason
+
+
+def test_a_compressed_hot3d_clip_is_refused(mano, tmp_path, fit):
+    """Members are read where they lie in the file, which a compressed one does not tell."""
+    made.make_hot3d(tmp_path, mano)
+    path = tmp_path / "train_aria" / "clip-001849.tar"
+    path.write_bytes(lzma.compress(path.read_bytes()))
+    (rejected,) = import_episodes("hot3d", tmp_path, fit=fit)
+    assert isinstance(rejected, Rejected)
+    assert "is not a tar archive" in rejected.reason
 
 
 class Attack:

@@ -18,7 +18,6 @@ from dexprior.studies.cubes import (
     bootstrap,
     corner_impact,
     coverage,
-    default_contact,
     ensemble,
     face_probability,
     face_up,
@@ -33,7 +32,6 @@ from dexprior.studies.cubes import (
     simulate_first_impacts,
     subtrajectories,
     subtrajectory_objective,
-    summarize_whole_toss,
     tune_cma,
     tune_grid,
     whole_toss,
@@ -136,13 +134,6 @@ def test_a_simulator_that_breaks_the_protocol_is_one_clear_error(tosses):
         MujocoTosses(phi=np.ones(3), scale=SCALE)
 
 
-def test_a_summary_holds_every_figure_with_its_interval(tosses):
-    summary = summarize_whole_toss(whole_toss(Frozen(), tosses, SCALE), draws=200)
-    for value, low, high in summary.values():
-        assert low <= value <= high
-    assert summary["e_q_above_0.5"][0] == 1.0
-
-
 # --- first impacts ------------------------------------------------------------------------------------------
 
 
@@ -223,7 +214,6 @@ def test_unknown_parameters_are_named():
         tune_grid(lambda phis: phis[:, 0], TossGridConfig(sizes={"slipperiness": 3}))
     with pytest.raises(BadInput, match="at least one value"):
         tune_grid(lambda phis: phis[:, 0], TossGridConfig(sizes={"friction": 0}))
-    assert len(default_contact()) == len(CUBE_PARAMETERS)
 
 
 # --- distributions and intervals ----------------------------------------------------------------------------
