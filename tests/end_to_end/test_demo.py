@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from smoke import COMMAND
 
 from dexprior.pipeline.demo import STAGES
 
