@@ -18,6 +18,8 @@ from dexprior.reading import entries, integer, parse_json, text
 
 __all__ = ["ServerProcess", "announce", "exit_with_parent"]
 
+_ENDING = 10.0  # [s] until a process whose stdin closed is killed; a gate waits 2 s for its robot to stand
+
 
 def announce(listener: socket.socket) -> None:
     """Print where a server listens, as one line of JSON on stdout."""
@@ -107,7 +109,7 @@ def _reap(process: subprocess.Popen[bytes]) -> None:
         if pipe is not None:
             pipe.close()
     try:
-        process.wait(timeout=2.0)
+        process.wait(timeout=_ENDING)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -9,10 +9,10 @@ infinity, integers beyond 64 bits, keys that stand twice, or data nested deeper 
 swallows one NaN is lost, and a reading that holds one is a broken sensor. What a number may be, the one who takes it
 out of a message says (`array_from`, `whole_from`): neither side trusts the other.
 
-The one exception is a robot command (`command_to_plain`). A robot must be able to see what was really asked,
-refuse it and say so; if NaN could not travel, a broken policy and a broken cable would look the same. There,
-and only in its numbers, non-finite values are the strings "nan", "inf" and "-inf": still strict JSON, so that
-any client can read it.
+The exceptions are robot commands (`command_to_plain`) and the evidence about them. A robot must be able to see what
+was really asked, refuse it and say so; if NaN could not travel, a broken policy and a broken cable would look the
+same. There, and only in their numbers, non-finite values are the strings "nan", "inf" and "-inf": still strict JSON,
+so that any client can read it.
 
 There is no authentication: sockets are bound to 127.0.0.1 unless the caller says otherwise.
 """
@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dexprior.errors import BadInput, ConnectionLost, SafetyStop
-from dexprior.reading import parse_json_object
+from dexprior.reading import as_described, listed, parse_json_object, shown
 from dexprior.types import Command
 
 __all__ = [
@@ -50,6 +50,8 @@ __all__ = [
     "hello",
     "length_of",
     "listen",
+    "number_from_plain",
+    "number_to_plain",
     "require_hello",
     "whole_from",
 ]
@@ -84,7 +86,7 @@ def encode(message: Mapping[str, Any]) -> bytes:
         body = json.dumps(message, default=_plain, allow_nan=False, separators=(",", ":")).encode()
     except ValueError:
         path = _first_not_finite(message, str(message.get("type", "message")))
-        raise BadInput(f"{path}: only finite numbers travel, except in robot commands") from None
+        raise BadInput(f"{path}: only finite numbers travel, except in robot commands and evidence") from None
     except TypeError as error:
         raise BadInput(f"message {message.get('type')!r} is not plain data: {error}") from None
     if len(body) > MAX_BYTES:
@@ -171,10 +173,10 @@ def command_to_plain(command: Command) -> dict[str, Any]:
     """A robot command as strict JSON data; numbers that are not finite become "nan", "inf" or "-inf"."""
     return {
         "seq": command.seq,
-        "t": _number(command.t),
+        "t": number_to_plain(command.t),
         "mode": command.mode,
-        "value": [_number(v) for v in command.value],
-        "gripper": None if command.gripper is None else _number(command.gripper),
+        "value": [number_to_plain(v) for v in command.value],
+        "gripper": None if command.gripper is None else number_to_plain(command.gripper),
     }
 
 
@@ -184,18 +186,36 @@ def command_from_plain(data: Any) -> Command:
     Raises:
         BadInput: a key is missing or of the wrong kind. Not for a NaN: that is for the receiver to refuse.
     """
-    try:
+    with as_described("a command", "the message"):
         seq, mode, gripper = whole_from(data, "seq", 0, 2**62), data["mode"], data["gripper"]
-        value = np.array([_float(v) for v in data["value"]])
+        value = np.array([number_from_plain(v) for v in listed(data["value"], "value", empty=True)])
         return Command(
             seq=seq,
-            t=_float(data["t"]),
+            t=number_from_plain(data["t"]),
             mode=mode,
             value=value,
-            gripper=None if gripper is None else _float(gripper),
+            gripper=None if gripper is None else number_from_plain(gripper),
         )
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
-        raise BadInput(f"not a command: {error!r:.200}") from None
+
+
+def number_to_plain(value: float) -> float | str:
+    """A number as strict JSON data; one that is not finite becomes "nan", "inf" or "-inf"."""
+    value = float(value)
+    return value if math.isfinite(value) else str(value)
+
+
+def number_from_plain(value: Any) -> float:
+    """Inverse of `number_to_plain`.
+
+    Raises:
+        BadInput: something else, or an integer beyond the range of a float.
+    """
+    if isinstance(value, bool) or not (isinstance(value, (int, float)) or value in _NOT_FINITE):
+        raise BadInput(f"{shown(value)} is not a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise BadInput(f"{shown(value)} is beyond the range of a float") from None
 
 
 def error_message(error: Exception) -> dict[str, Any]:
@@ -208,19 +228,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     raise TypeError(f"{type(value).__name__} cannot travel")
-
-
-def _number(value: float) -> float | str:
-    value = float(value)
-    return value if math.isfinite(value) else str(value)
-
-
-def _float(value: Any) -> float:
-    if isinstance(value, str) and value not in _NOT_FINITE:
-        raise ValueError(f"{value!r} is not a number")
-    if isinstance(value, bool):
-        raise TypeError(f"{value!r} is not a number")
-    return float(value)
 
 
 def _first_not_finite(value: Any, path: str) -> str:

@@ -643,6 +643,37 @@ def test_foreign_evidence_is_refused(tmp_path):
         load_evidence(tmp_path)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"t": None},
+        {"t": True},
+        {"unit": 3},
+        {"message": ["text"]},
+        {"seq": "x"},
+        {"seq": 1.0},
+        {"command": "12"},
+        {"command": {"inf": 1}},
+        {"tcp": [None]},
+        {"gripper": "wide"},
+        {"value": "1e3"},
+        {"verdict": "fine"},
+        {"rule": 1},
+        {"colour": "red"},
+    ],
+    ids=str,
+)
+def test_an_entry_whose_field_is_of_another_kind_is_refused(clock, robot, tmp_path, change):
+    gate = _gate(clock, robot)
+    _send(gate, _command(clock, 0), robot, clock)
+    gate.save(tmp_path)
+    raw = json.loads((tmp_path / "evidence.json").read_text())
+    raw["evidence"][-1] |= change
+    (tmp_path / "evidence.json").write_text(json.dumps(raw))
+    with pytest.raises(BadInput, match="an entry"):
+        load_evidence(tmp_path)
+
+
 def test_limits_are_checked():
     with pytest.raises(ConfigError, match="max_force"):
         validate(GateConfig, {"max_force": -1.0})

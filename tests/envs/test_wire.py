@@ -103,6 +103,9 @@ def test_commands_travel_whatever_was_asked_as_strict_json(value, gripper, seq, 
         {"gripper": "wide"},
         {"value": None},
         {"value": [10**400]},
+        {"value": {"inf": 1}},
+        {"value": "12"},
+        {"value": [[1.0]]},
         {"t": 10**400},
         {"seq": 2**63},
     ],
@@ -267,3 +270,18 @@ def test_listens_on_this_machine_only():
 def test_a_server_that_does_not_start_says_so():
     with pytest.raises(ConnectionLost, match="did not announce an address"):
         ServerProcess("dexprior.envs.no_such_module", [])
+
+
+def test_a_process_has_the_time_to_end_in_order(tmp_path, monkeypatch):
+    """A gate waits until its robot stands, and then closes it."""
+    code = """
+import json, sys, time
+print(json.dumps({"host": "127.0.0.1", "port": 1}), flush=True)
+sys.stdin.read()
+time.sleep(3.0)
+open(__file__ + ".ended", "w").close()
+"""
+    (tmp_path / "takes_its_time.py").write_text(code)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    ServerProcess("takes_its_time", []).close()
+    assert (tmp_path / "takes_its_time.py.ended").exists()

@@ -176,11 +176,14 @@ class HardwareBackend:
         """Latch the gate and stop the robot, from any thread: over a connection of its own.
 
         Raises:
+            BadInput: the reason is empty, or longer than 1000 characters; nothing is stopped.
             ConnectionLost: the gate is gone; it stops the robot when this happens.
         """
         session = Session(self._session.address, (PROTOCOL, VERSION), timeout=self._timeout, peer="safety gate")
-        session.request({"type": "stop", "reason": reason})
-        session.close()
+        try:
+            session.request({"type": "stop", "reason": reason})
+        finally:
+            session.close()
 
     def recover(self, *, by: str) -> None:
         """End a stop, after somebody has looked; then `reset`.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from dexprior.artifacts import save, write_json
+from dexprior.envs import wire
 from dexprior.errors import BadInput
-from dexprior.reading import read_json_object
+from dexprior.reading import as_described, integer, listed, read_json_object, text
 from dexprior.types import Channel, ChannelKind, Trace
 
 __all__ = [
@@ -124,9 +124,9 @@ def evidence_to_plain(entry: Evidence) -> dict[str, Any]:
     """Strict JSON data: numbers that are not finite become text, as on the wire."""
     plain = asdict(entry)
     for name in _NUMBERS:
-        plain[name] = _text(plain[name])
+        plain[name] = None if plain[name] is None else wire.number_to_plain(plain[name])
     for name in _ROWS:
-        plain[name] = None if plain[name] is None else [_text(v) for v in plain[name]]
+        plain[name] = None if plain[name] is None else [wire.number_to_plain(v) for v in plain[name]]
     return plain
 
 
@@ -136,19 +136,21 @@ def evidence_from_plain(plain: Mapping[str, Any]) -> Evidence:
     Raises:
         BadInput: a field is missing, unknown, or of the wrong kind.
     """
-    try:
-        numbers = {name: None if plain[name] is None else float(plain[name]) for name in _NUMBERS}
-        rows = {name: None if plain[name] is None else tuple(map(float, plain[name])) for name in _ROWS}
-        found = Evidence(**(dict(plain) | numbers | rows))  # type: ignore[arg-type]  # kinds are checked next
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"not an entry of gate evidence: {error!r:.200}") from None
-    if found.verdict not in get_args(Verdict) or found.rule not in get_args(Rule):
-        raise BadInput(f"gate evidence with verdict {found.verdict!r:.40} by rule {found.rule!r:.40}: neither is known")
-    return found
-
-
-def _text(value: float | None) -> float | str | None:
-    return value if value is None or math.isfinite(value) else str(value)
+    with as_described("gate evidence", "an entry"):
+        kinds = {
+            "t": wire.number_from_plain(plain["t"]),
+            "verdict": text(plain["verdict"], "verdict", choices=get_args(Verdict)),
+            "rule": text(plain["rule"], "rule", choices=get_args(Rule)),
+            "unit": text(plain["unit"], "unit"),
+            "message": text(plain["message"], "message"),
+            "seq": None if plain["seq"] is None else integer(plain["seq"], "seq", low=-(2**63), high=2**63 - 1),
+        }
+        for name in _NUMBERS[1:]:
+            kinds[name] = None if plain[name] is None else wire.number_from_plain(plain[name])
+        for name in _ROWS:
+            row = None if plain[name] is None else listed(plain[name], name, empty=True)
+            kinds[name] = None if row is None else tuple(map(wire.number_from_plain, row))
+        return Evidence(**(dict(plain) | kinds))
 
 
 def _channel(

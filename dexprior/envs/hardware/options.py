@@ -6,10 +6,13 @@ from typing import Annotated, Literal
 
 from dexprior.config import Ge, config
 from dexprior.envs.hardware.gate import GateConfig
+from dexprior.envs.serving import ServingLimits
 
-__all__ = ["PROTOCOL", "VERSION", "HardwareOptions"]
+__all__ = ["LIMITS", "PROTOCOL", "VERSION", "HardwareOptions"]
 
 PROTOCOL, VERSION = "dexprior.gate", 1
+LIMITS = ServingLimits(idle=86_400.0)
+"""Of gate and robot: a stop connection is silent until it is needed, and a dead client closes its socket."""
 
 
 @config

@@ -23,6 +23,7 @@ from dexprior.envs import wire
 from dexprior.envs.base import Reading
 from dexprior.envs.hardware.driver import RobotStatus
 from dexprior.envs.hardware.loopback import PROTOCOL, VERSION, state_to_plain
+from dexprior.envs.hardware.options import LIMITS
 from dexprior.envs.hardware.profile import RobotProfile
 from dexprior.envs.messages import scene_from_plain
 from dexprior.envs.panel import Instance
@@ -275,7 +276,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tracker=not chosen.no_tracker,
     )
     announce(listener)
-    serve(RobotService(robot), listener)
+    serve(RobotService(robot), listener, LIMITS)
 
 
 if __name__ == "__main__":

@@ -3,13 +3,15 @@
     policy's process  -- dexprior.gate -->  this process  -- dexprior.robot -->  robot
 
 It outlives the policy. When the policy's connection closes without a goodbye it stops the robot and latches; when the
-policy falls silent while the robot moves it holds the robot; when its own parent ends it stops the robot, waits until
-it stands, keeps the evidence, and ends. One client drives; others may look at the evidence, and stop the robot.
+policy falls silent while the robot moves it holds the robot; when its own parent ends, or SIGTERM asks it to end, it
+stops the robot, keeps the evidence, waits until the robot stands, and ends. One client drives; others may look at the
+evidence, and stop the robot.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -25,13 +27,13 @@ from dexprior.envs.hardware.driver import Driver, RobotState
 from dexprior.envs.hardware.evidence import evidence_to_plain
 from dexprior.envs.hardware.gate import SafetyGate
 from dexprior.envs.hardware.loopback import LoopbackDriver, plain_of_state
-from dexprior.envs.hardware.options import PROTOCOL, VERSION, HardwareOptions
+from dexprior.envs.hardware.options import LIMITS, PROTOCOL, VERSION, HardwareOptions
 from dexprior.envs.messages import scene_from_plain
 from dexprior.envs.processes import announce
 from dexprior.envs.serving import Service, serve
 from dexprior.errors import BadInput, DexpriorError
 from dexprior.families import ParameterFamily
-from dexprior.reading import read_json_object
+from dexprior.reading import flag, read_json_object, shown, text
 from dexprior.worlds.insertion import OTHER_FAMILY, InsertionConfig
 
 __all__ = ["GateService", "main"]
@@ -62,9 +64,11 @@ class GateService(Service):
         self._driving: int | None = None
         self._heard = 0.0
         self._kept: object = None
-        # in real time a read waits for its period to end; meanwhile clients are heard, and a stop goes through
+        # in real time a read waits for its period to end, and going home takes its time; meanwhile clients are heard,
+        # and a stop goes through
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="driver")
         self._reading: Future[RobotState] | None = None
+        self._homing: Future[RobotState] | None = None
 
     def answer(self, client: int, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer to one request.
@@ -83,7 +87,7 @@ class GateService(Service):
         """A client is gone: a driver that said goodbye leaves a robot that stands, any other one a stopped one."""
         if client != self._driving:
             return
-        self._driving = self._reading = None
+        self._driving = self._reading = self._homing = None
         try:
             if goodbye:
                 self.gate.release(self.driver)
@@ -99,17 +103,17 @@ class GateService(Service):
         self._save()
 
     def due(self) -> float | None:
-        """When a moving robot misses its next command."""
-        if self._reading is not None:
+        """When the driver is asked for its answer again, or a moving robot misses its next command."""
+        if self._asked and self.gate.latched is None:
             return time.monotonic() + _POLL
         if not (self.driver.real_time and self.gate.moving):
             return None
         return self._heard + self.driver.period + self.gate.config.robot.watchdog
 
     def tick(self) -> None:
-        """The next command did not come in time: hold."""
+        """The next command did not come in time: hold. Who waits for an answer of the driver is not silent."""
         silent = time.monotonic() - self._heard
-        if not self.gate.moving or silent < self.driver.period + self.gate.config.robot.watchdog:
+        if self._asked or not self.gate.moving or silent < self.driver.period + self.gate.config.robot.watchdog:
             return
         try:
             self.gate.silence(silent, self.driver)
@@ -118,14 +122,20 @@ class GateService(Service):
         self._save()
 
     def end(self) -> None:
-        """Stop the robot, wait until it stands, keep the evidence, let go of the robot."""
-        if self.gate.moving:
-            self._emergency("the gate's process ends", "emergency_stop")
-        if self.driver.real_time:
-            self._wait()
-        if self._keep is not None:
-            self.gate.save(self._keep)
-        self.driver.close()
+        """Stop the robot, keep the evidence, wait until the robot stands, let go of it."""
+        try:
+            if self.gate.moving or self._homing is not None:
+                self._emergency("the gate's process ends", "emergency_stop")
+            self._write()
+            if self.driver.real_time:
+                self._wait()
+        finally:
+            self.driver.close()
+
+    @property
+    def _asked(self) -> bool:
+        """Whether the driver owes an answer."""
+        return self._reading is not None or self._homing is not None
 
     def _answer(self, client: int, message: Mapping[str, Any]) -> dict[str, Any] | None:
         kind = message["type"]
@@ -146,21 +156,16 @@ class GateService(Service):
         if self._driving not in (None, client):
             raise BadInput("another client drives this robot; it must leave first")
         if kind == "command":
-            self._driving = client
+            self._driving, self._reading = client, None  # whoever asked for a state before is gone
             command = self.gate.understand(lambda: wire.command_from_plain(message.get("command")), self.driver)
             self._heard = time.monotonic()
             return {"type": "decision", "evidence": evidence_to_plain(self.gate.send(command, self.driver))}
         if kind == "read":
             return self._read()
         if kind == "prepare":
-            scene, succeeded = scene_from_plain(message, {}), message.get("succeeded")
-            if succeeded is not None and not isinstance(succeeded, bool):
-                raise BadInput(f"field 'succeeded' must be true, false or null, got {succeeded!r:.80}")
-            self._driving, self._reading = client, None
-            self.gate.episode(succeeded, self.driver)
-            return _told(self.gate.prepare(scene, self.driver))
+            return self._prepare(client, message)
         if kind == "recover":
-            self._reading = None
+            self._reading = self._homing = None
             self.gate.reset(self.driver, by=_text(message, "by"))
             return {"type": "done"}
         known = "describe, prepare, command, read, stop, recover, evidence, close"
@@ -176,7 +181,26 @@ class GateService(Service):
         if not self._reading.done():
             return None
         found, self._reading = self._reading, None
+        # a driver that answers late takes nothing of the time in which the next command must come
+        self._heard = max(self._heard, time.monotonic() - self.driver.period)
         return _told(self.gate.read(self.driver, found.result))
+
+    def _prepare(self, client: int, message: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The state at home, or None while the robot is on its way there."""
+        scene, succeeded = scene_from_plain(message, {}), message.get("succeeded")
+        if self._homing is None:
+            if succeeded is not None:
+                flag(succeeded, "field 'succeeded'")
+            self._driving, self._reading = client, None
+            self.gate.episode(succeeded, self.driver)
+            if not self.driver.real_time:
+                return _told(self.gate.prepare(scene, self.driver))
+            self._homing = self._reader.submit(self.driver.prepare, scene)
+        self.gate.require_unlatched()
+        if not self._homing.done():
+            return None
+        found, self._homing = self._homing, None
+        return _told(self.gate.prepare(scene, self.driver, found.result))
 
     def _emergency(self, reason: str, rule: Any) -> None:
         try:
@@ -189,14 +213,24 @@ class GateService(Service):
         try:
             while time.monotonic() < deadline and np.abs(self.driver.read().qd).max(initial=0.0) > _STANDING:
                 time.sleep(self.driver.period / 4)
-        except (DexpriorError, OSError) as error:
+        except Exception as error:  # noqa: BLE001  # the outermost edge of somebody else's driver: it must still be closed
             print(f"{self.name}: the robot cannot be seen to stand: {error}", file=sys.stderr)
 
     def _save(self) -> None:
         """Keep the evidence of a stop on disk, once."""
-        if self._keep is not None and self.gate.latched is not self._kept:
-            self._kept = self.gate.latched
+        if self.gate.latched is not self._kept:
+            self._write()
+
+    def _write(self) -> None:
+        """Write the evidence; where that fails the gate goes on, says so, and tries again with the next answer."""
+        if self._keep is None:
+            return
+        try:
             self.gate.save(self._keep)
+        except (OSError, DexpriorError) as error:
+            print(f"{self.name}: the evidence cannot be kept in {self._keep}: {error}", file=sys.stderr)
+        else:
+            self._kept = self.gate.latched
 
 
 def _told(state: RobotState) -> dict[str, Any]:
@@ -204,9 +238,9 @@ def _told(state: RobotState) -> dict[str, Any]:
 
 
 def _text(message: Mapping[str, Any], name: str) -> str:
-    value = message.get(name)
-    if not isinstance(value, str) or not value.strip() or len(value) > 1000:
-        raise BadInput(f"field {name!r} must be a text of 1 to 1000 characters, got {value!r:.80}")
+    value: str = text(message.get(name), f"field {name!r}")
+    if not value.strip() or len(value) > 1000:
+        raise BadInput(f"field {name!r} must be a text of 1 to 1000 characters, got {shown(value)}")
     return value
 
 
@@ -224,6 +258,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options = validate(HardwareOptions, plain, where=str(chosen.options))
         sizes = {} if chosen.world is None else read_json_object(chosen.world)
         world = validate(InsertionConfig, sizes, where=str(chosen.world))
+        keep = None if options.keep is None else Path(options.keep)
+        if keep is not None:
+            keep.mkdir(parents=True, exist_ok=True)
         driver = LoopbackDriver(
             family=OTHER_FAMILY if chosen.family is None else ParameterFamily.read(chosen.family),
             world=world,
@@ -237,15 +274,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
         gate = SafetyGate(options.gate, lockstep=not options.real_time)
         driver.connect()
         listener = wire.listen(wire.LOCALHOST, chosen.port)
-    except DexpriorError as error:
+    except (DexpriorError, OSError) as error:
         parser.exit(2, f"safety gate: {error}\n")
-    service = GateService(gate, driver, world=world, keep=None if options.keep is None else Path(options.keep))
+    service = GateService(gate, driver, world=world, keep=keep)
     announce(listener)
     try:
-        serve(service, listener, parent=0 if chosen.with_parent else None)
+        serve(service, listener, LIMITS, parent=0 if chosen.with_parent else None)
     finally:
         service.end()
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # the robot is stopped and the evidence kept on the way out
     main()
