@@ -208,8 +208,8 @@ def _collision(page: Page, folder: Path, result: dict[str, Any]) -> None:
         )
     page.text(strongest_opponent(result))
     page.text(
-        "One draw of ten impacts. CLASH learns here from fewer simulated impacts and in fewer steps than it takes, to keep "
-        "the demo short: at full size, over twenty draws, its tuned row stands beside tuned MuJoCo "
+        "One draw of ten impacts. CLASH learns here from fewer simulated impacts and in fewer steps than it takes, to "
+        "keep the demo short: at full size, over twenty draws, its tuned row stands beside tuned MuJoCo "
         "(docs/measurements/collision.md)."
     )
     rows = []
