@@ -16,7 +16,8 @@ from dexprior.envs import wire
 from dexprior.envs.serving import Service, ServingLimits, serve
 from dexprior.errors import BadInput, ConnectionLost
 
-LIMITS = ServingLimits(frame=0.3, idle=2.0, clients=6)
+LIMITS = ServingLimits(frame=0.8, idle=4.0, clients=6)
+_AT_ONCE = 0.6  # [s] less than a server that waits for one client's frame keeps another one waiting
 
 
 class Echo(Service):
@@ -61,7 +62,7 @@ def service():
 
 
 def _client(service: Echo) -> wire.Connection:
-    connection = wire.connect(service.listener.getsockname(), timeout=2.0, peer="echo")
+    connection = wire.connect(service.listener.getsockname(), timeout=10.0, peer="echo")
     wire.greet(connection, "echo", 1)
     return connection
 
@@ -83,13 +84,13 @@ def _served(connection: wire.Connection, seconds: float) -> None:
     while time.monotonic() < end:
         start = time.monotonic()
         assert connection.request({"type": "a"})["type"] == "echo"
-        assert time.monotonic() - start < 0.2
+        assert time.monotonic() - start < _AT_ONCE
         time.sleep(0.01)
 
 
 def _ended(sock: socket.socket) -> bool:
     """Whether the server has closed it."""
-    sock.settimeout(2.0)
+    sock.settimeout(10.0)
     try:
         while sock.recv(1 << 16):
             pass
@@ -121,7 +122,7 @@ def test_a_bad_client_is_dropped_and_nobody_else_notices(service, name):
     data, greeted = BAD[name]
     good, bad = _client(service), _bare(service, greeted)
     bad.sendall(data)
-    _served(good, 0.6)
+    _served(good, 1.2)
     assert _ended(bad)
     good.close()
 
@@ -131,8 +132,8 @@ def test_a_client_that_does_not_take_its_answers_is_dropped(service):
     bad.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     for _ in range(20):
         bad.sendall(_frame(b'{"type": "a", "size": 900000}'))
-    _served(good, 0.8)
-    deadline = time.monotonic() + 2.0
+    _served(good, 1.2)
+    deadline = time.monotonic() + 20.0
     while not service.gone and time.monotonic() < deadline:
         _served(good, 0.05)
     assert service.gone == [False]
@@ -153,7 +154,7 @@ def test_a_flood_does_not_starve_another_client(service):
     thread = threading.Thread(target=flood)
     thread.start()
     try:
-        _served(good, 0.6)
+        _served(good, 1.2)
     finally:
         stop.set()
         bad.close()
@@ -189,7 +190,7 @@ def test_a_goodbye_is_told_from_an_end(service):
     polite, rude = _client(service), _client(service)
     assert polite.request({"type": "close"})["type"] == "closed"
     rude.close()
-    deadline = time.monotonic() + 2.0
+    deadline = time.monotonic() + 20.0
     while len(service.gone) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert sorted(service.gone) == [False, True]
@@ -213,6 +214,6 @@ def test_there_is_room_for_so_many_clients(service):
 
 @pytest.mark.parametrize(("protocol", "version"), [("echo", 2), ("other", 1)])
 def test_another_protocol_is_told_to_the_client(service, protocol, version):
-    connection = wire.connect(service.listener.getsockname(), timeout=1.0, peer="echo")
+    connection = wire.connect(service.listener.getsockname(), timeout=10.0, peer="echo")
     with pytest.raises(BadInput, match=f"said {protocol} version {version}; expected a hello of echo version 1"):
         wire.greet(connection, protocol, version)
