@@ -8,11 +8,15 @@ import select
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
+from typing import Any
 
+from dexprior.artifacts import write_json
 from dexprior.errors import BadInput, ConnectionLost
 from dexprior.reading import entries, integer, parse_json, text
 
@@ -51,12 +55,31 @@ class ServerProcess:
         module: run by `python -m`; it must watch its stdin (`exit_with_parent` does) and call `announce`.
         arguments: its command line.
         start_timeout: seconds until it must have announced itself.
+        files: plain data that it reads before it announces itself, each from the JSON file that `--NAME` names; None is
+            left out.
 
     Raises:
         ConnectionLost: it ended or stayed silent; its own words are on stderr.
     """
 
-    def __init__(self, module: str, arguments: Sequence[str], *, start_timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        *,
+        start_timeout: float = 60.0,
+        files: Mapping[str, Any] | None = None,
+    ) -> None:
+        with tempfile.TemporaryDirectory(prefix="dexprior-") as folder:
+            named = {name: value for name, value in (files or {}).items() if value is not None}
+            written = [
+                word
+                for name, value in named.items()
+                for word in (f"--{name}", str(write_json(Path(folder) / f"{name}.json", value)))
+            ]
+            self._start(module, [*arguments, *written], start_timeout)
+
+    def _start(self, module: str, arguments: Sequence[str], start_timeout: float) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.PIPE,

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.artifacts import write_json
 from dexprior.config import to_plain, validate
 from dexprior.envs import wire
 from dexprior.envs.base import Reading, success
@@ -56,16 +53,12 @@ def start_gate(
     Raises:
         ConnectionLost: it did not start.
     """
-    arguments = ["--with-parent", "--port", "0"]
-    with tempfile.TemporaryDirectory(prefix="dexprior-") as folder:  # read by the server before it announces itself
-        for name, value in (
-            ("options", None if options is None else to_plain(options)),
-            ("family", None if family is None else family.to_json()),
-            ("world", None if world is None else to_plain(world)),
-        ):
-            if value is not None:
-                arguments += [f"--{name}", str(write_json(Path(folder) / f"{name}.json", value))]
-        return ServerProcess(_SERVER, arguments, start_timeout=start_timeout)
+    files = {
+        "options": None if options is None else to_plain(options),
+        "family": None if family is None else family.to_json(),
+        "world": None if world is None else to_plain(world),
+    }
+    return ServerProcess(_SERVER, ["--with-parent", "--port", "0"], start_timeout=start_timeout, files=files)
 
 
 class HardwareBackend:

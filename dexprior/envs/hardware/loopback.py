@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
-from dexprior.artifacts import write_json
 from dexprior.config import to_plain
 from dexprior.envs import wire
 from dexprior.envs.base import Reading
@@ -99,12 +96,7 @@ class LoopbackDriver:
         if self._connection is not None:
             return
         if self._port is None:
-            arguments = list(self._arguments)
-            with tempfile.TemporaryDirectory(prefix="dexprior-") as folder:  # read before the robot announces itself
-                for name, value in self._files.items():
-                    if value is not None:
-                        arguments += [f"--{name}", str(write_json(Path(folder) / f"{name}.json", value))]
-                self._robot = ServerProcess(_ROBOT, arguments)
+            self._robot = ServerProcess(_ROBOT, self._arguments, files=self._files)
         self._connection, self._stopping = self._reach(), self._reach()
 
     def prepare(self, instance: Instance) -> RobotState:

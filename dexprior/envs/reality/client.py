@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.artifacts import write_json
 from dexprior.config import to_plain, validate
 from dexprior.envs.base import Reading
 from dexprior.envs.messages import scene_to_plain
@@ -54,14 +51,11 @@ def start_server(
     arguments = ["--with-parent", "--port", "0", "--cone", cone, "--seed", str(seed)]
     if not tracker:
         arguments.append("--no-tracker")
-    with tempfile.TemporaryDirectory(prefix="dexprior-") as folder:  # read by the server before it announces itself
-        for name, value in (
-            ("family", None if family is None else family.to_json()),
-            ("world", None if world is None else to_plain(world)),
-        ):
-            if value is not None:
-                arguments += [f"--{name}", str(write_json(Path(folder) / f"{name}.json", value))]
-        return ServerProcess(_SERVER, arguments, start_timeout=start_timeout)
+    files = {
+        "family": None if family is None else family.to_json(),
+        "world": None if world is None else to_plain(world),
+    }
+    return ServerProcess(_SERVER, arguments, start_timeout=start_timeout, files=files)
 
 
 class RealityBackend:
