@@ -14,6 +14,7 @@ from dexprior.worlds.tasks.drives import ArmAction
 from dexprior.worlds.tasks.folding import Folding, FoldingConfig
 from dexprior.worlds.tasks.handover import Handover, HandoverConfig
 from dexprior.worlds.tasks.injected import inject
+from dexprior.worlds.tasks.insertion import Insertion, InsertionConfig
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
@@ -33,6 +34,8 @@ __all__ = [
     "HandoverConfig",
     "Folding",
     "FoldingConfig",
+    "Insertion",
+    "InsertionConfig",
     "NutBolt",
     "NutBoltConfig",
     "Peg",

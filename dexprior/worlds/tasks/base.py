@@ -90,6 +90,10 @@ class Task(ABC):
     def success(self, truth: Truth) -> Bool[np.ndarray, " n"]:
         """The verdict on this moment."""
 
+    def other(self) -> Task:
+        """The same task in its other world, where that differs in more than the parameters of `reality`."""
+        return self
+
     def configure(self, model: mujoco.MjModel, values: Mapping[str, float]) -> None:  # noqa: B027  # nothing, by default
         """Write into one world's model what a `ParameterFamily` cannot: its values with the target `world/-/`."""
 

@@ -17,7 +17,7 @@ from dexprior.errors import BadInput, UnknownName
 from dexprior.families import EventFamily, EventPrior
 from dexprior.worlds.tasks import TASKS, make_task
 
-QUICK = ("cube_in_hand", "folding", "handover", "peg", "pick_place", "soft_grasp", "wipe")
+QUICK = ("cube_in_hand", "folding", "handover", "insertion", "peg", "pick_place", "soft_grasp", "wipe")
 
 
 def test_every_task_is_registered():
