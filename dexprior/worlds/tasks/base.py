@@ -62,6 +62,16 @@ class Task(ABC):
     points: ClassVar[int] = 64
     """In the object cloud."""
 
+    @property
+    def steps(self) -> int:
+        """Commands in an episode."""
+        return round(self.horizon / self.control_dt)
+
+    @property
+    def bodies(self) -> tuple[int, ...]:
+        """How many points of the cloud lie on each body, in order."""
+        return (self.points,)
+
     @abstractmethod
     def layout(self) -> Layout:
         """The scene with its robots, as a fresh spec."""

@@ -51,6 +51,11 @@ class Insertion(Task):
     }  # fmt: skip
     points: ClassVar[int] = NUT_POINTS + BOLT_POINTS
 
+    @property
+    def bodies(self) -> tuple[int, ...]:
+        """The nut's points, then the bolt's."""
+        return NUT_POINTS, BOLT_POINTS
+
     def other(self) -> Insertion:
         """The same with an elliptic friction cone."""
         return replace(self, config=replace(self.config, cone="elliptic"))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dexprior.worlds.insertion import engaged_depth
 from dexprior.worlds.stepping import InsertionWorlds
 from dexprior.worlds.tasks import Task, TaskWorlds, make_task
-from dexprior.worlds.tasks.drives import MAX_TWIST
+from dexprior.worlds.tasks.actions import MAX_TWIST
 from dexprior.worlds.tasks.experts import expert_of
 
 TASK = make_task("insertion")
