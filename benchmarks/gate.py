@@ -32,13 +32,13 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is imported
 import numpy as np
 
 from dexprior.envs import make_backend, wire
-from dexprior.envs.base import HORIZON, command_from_action, observe, success
 from dexprior.envs.hardware import GateConfig, HardwareOptions, SafetyGate, start_gate
 from dexprior.envs.hardware.loopback import PROTOCOL as ROBOT
 from dexprior.envs.hardware.loopback import VERSION as ROBOT_VERSION
 from dexprior.envs.hardware.options import PROTOCOL, VERSION
+from dexprior.envs.line.base import HORIZON, command_from_action, observe, success
+from dexprior.envs.line.panel import Instance, Panel
 from dexprior.envs.messages import scene_to_plain
-from dexprior.envs.panel import Instance, Panel
 from dexprior.envs.processes import ServerProcess
 from dexprior.envs.session import Session
 from dexprior.errors import BadInput, ConnectionLost, SafetyStop

@@ -17,8 +17,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from dexprior.data.traces import write_trace
-from dexprior.envs.panel import Panel
-from dexprior.envs.sim import SimBackend
+from dexprior.envs.line import SimBackend
+from dexprior.envs.line.panel import Panel
 from dexprior.pipeline.stages import EvaluationConfig, stage_evaluation, stage_policy
 from dexprior.policy.ppo import PpoConfig
 from dexprior.policy.rollout import prior_policy, recorded, run_episodes

@@ -17,8 +17,8 @@ import dexprior  # noqa: F401  # before MuJoCo: chooses the off-screen OpenGL pl
 import mujoco  # isort: skip
 import numpy as np
 
-from dexprior.envs.panel import Panel
-from dexprior.envs.sim import InsertionEnv, InsertionVectorEnv, SimBackend
+from dexprior.envs.line import InsertionEnv, InsertionVectorEnv, SimBackend
+from dexprior.envs.line.panel import Panel
 from dexprior.worlds.insertion import TRAINING_FAMILY, InsertionConfig, build_scene
 from dexprior.worlds.stepping import CONTROL_DT
 

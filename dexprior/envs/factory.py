@@ -7,8 +7,8 @@ from typing import Annotated, Literal, get_args
 import numpy as np
 
 from dexprior.config import Ge, Gt, config
-from dexprior.envs.base import Backend, BackendName
 from dexprior.envs.hardware.options import HardwareOptions
+from dexprior.envs.line.base import Backend, BackendName
 from dexprior.errors import ConfigError, UnknownName
 from dexprior.families import ParameterFamily
 from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
@@ -106,7 +106,7 @@ def make_backend(
     """
     chosen = backend if isinstance(backend, BackendConfig) else BackendConfig(kind=backend)
     if chosen.kind == "mujoco":
-        from dexprior.envs.sim import SimBackend
+        from dexprior.envs.line import SimBackend
 
         o = chosen.mujoco
         return SimBackend(o.n, family=family or TRAINING_FAMILY, world=world, cone=o.cone, threads=o.threads)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dexprior.envs.base import Truth
-from dexprior.envs.panel import Instance
+from dexprior.envs.line.base import Truth
+from dexprior.envs.line.panel import Instance
 from dexprior.envs.wire import array_from, whole_from
 from dexprior.errors import BadInput
 

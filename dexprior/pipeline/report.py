@@ -12,8 +12,8 @@ from dexprior.artifacts import load_all, read_tensors
 from dexprior.collision.report import LABELS, plot_accuracy, strongest_opponent
 from dexprior.data.clips import write_clip
 from dexprior.data.episodes import read_episode, read_index
-from dexprior.envs.panel import Panel
-from dexprior.envs.sim import SimBackend
+from dexprior.envs.line import SimBackend
+from dexprior.envs.line.panel import Panel
 from dexprior.geometry.transforms import project
 from dexprior.pipeline.stages import EvaluationConfig, read_panel
 from dexprior.policy.actor import load_actor

@@ -25,9 +25,9 @@ from dexprior.data.demonstrations import DemonstrationConfig, generate, scene_co
 from dexprior.data.impacts import find_ellipse_impacts
 from dexprior.data.plain_clips import PlainClips
 from dexprior.data.stacks import Stack, load_stack
-from dexprior.envs.base import MAX_TWIST
-from dexprior.envs.panel import Panel
-from dexprior.envs.sim import SimBackend
+from dexprior.envs.line import SimBackend
+from dexprior.envs.line.base import MAX_TWIST
+from dexprior.envs.line.panel import Panel
 from dexprior.errors import BadInput
 from dexprior.policy.actor import load_actor, save_actor
 from dexprior.policy.ppo import PpoConfig, train_ppo

@@ -11,8 +11,8 @@ import numpy as np
 
 from dexprior.artifacts import file_hash, read_tensors
 from dexprior.envs.factory import BackendConfig, HardwareOptions, HybridOptions, make_backend
-from dexprior.envs.panel import Panel
-from dexprior.envs.sim import SimBackend
+from dexprior.envs.line import SimBackend
+from dexprior.envs.line.panel import Panel
 from dexprior.errors import SafetyStop
 from dexprior.families import ParameterFamily
 from dexprior.pipeline.stages import EvaluationConfig, run_stage, run_world

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from dexprior.artifacts import load_network, save_module
 from dexprior.config import Ge, config
 from dexprior.data.clouds import NUT_POINTS
-from dexprior.envs.base import ACTION_SIZE, HORIZON, PRIVILEGED_SIZE
+from dexprior.envs.line.base import ACTION_SIZE, HORIZON, PRIVILEGED_SIZE
 from dexprior.worlds.stepping import CONTROL_DT
 
 __all__ = ["Actor", "ActorConfig", "Critic", "gaussian_kl", "load_actor", "log_prob", "save_actor"]

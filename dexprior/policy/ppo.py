@@ -18,9 +18,9 @@ from torch import Tensor, nn
 from dexprior.artifacts import load_training_state, save_training_state
 from dexprior.behavior import BehaviorPrior
 from dexprior.config import Ge, Gt, Le, config
-from dexprior.envs.base import HORIZON
-from dexprior.envs.panel import Panel
-from dexprior.envs.sim import InsertionVectorEnv, SimBackend
+from dexprior.envs.line import InsertionVectorEnv, SimBackend
+from dexprior.envs.line.base import HORIZON
+from dexprior.envs.line.panel import Panel
 from dexprior.errors import BadInput
 from dexprior.policy.actor import Actor, ActorConfig, Critic, gaussian_kl, log_prob
 from dexprior.progress import TrainingLog

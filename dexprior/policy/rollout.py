@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.behavior import BehaviorPrior
-from dexprior.envs.base import HORIZON, Backend, Reading, command_from_action, observe, success
-from dexprior.envs.panel import Panel
+from dexprior.envs.line.base import HORIZON, Backend, Reading, command_from_action, observe, success
+from dexprior.envs.line.panel import Panel
 from dexprior.types import Channel, Trace
 from dexprior.worlds.measures import slip_rate
 from dexprior.worlds.stepping import CONTROL_DT

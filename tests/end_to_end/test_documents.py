@@ -178,8 +178,8 @@ def _filled_sheet(ws: Path) -> None:
         row[success] = str(int(arm in ("with", "after") or int(pair[-1]) < 6))
     csv.writer(path.open("w", newline="")).writerows([head, *rows])
     sys.path.insert(0, str(ROOT / "tests" / "pipeline"))
-    from dexprior.envs.panel import Panel
-    from dexprior.envs.sim import SimBackend
+    from dexprior.envs.line import SimBackend
+    from dexprior.envs.line.panel import Panel
     from dexprior.policy.rollout import prior_policy, recorded, run_episodes
     from dexprior.worlds.insertion import OTHER_FAMILY
 
@@ -537,7 +537,7 @@ def _environment(ws: Path) -> dict[str, object]:
 
 
 def _scene(ws: Path) -> dict[str, object]:
-    from dexprior.envs.panel import Panel
+    from dexprior.envs.line.panel import Panel
     from dexprior.worlds.insertion import TRAINING_FAMILY
 
     instance = Panel.sample("mine", TRAINING_FAMILY, 1, seed=0).instances[0]
@@ -625,13 +625,13 @@ def test_every_program_runs(tmp_path, monkeypatch, capfd):
 @pytest.mark.slow
 def test_the_program_that_serves_is_answered(tmp_path):
     """Somebody's own world behind the socket, as the page shows it."""
-    from dexprior.envs.panel import Panel
+    from dexprior.envs.line.panel import Panel
     from dexprior.envs.reality import RealityBackend
     from dexprior.worlds.insertion import TRAINING_FAMILY
 
     program = _programs(ROOT / SERVES[0])[SERVES[1]]
     world = (
-        "from dexprior.envs.sim import SimBackend\nfrom dexprior.worlds.insertion import TRAINING_FAMILY\n"
+        "from dexprior.envs.line import SimBackend\nfrom dexprior.worlds.insertion import TRAINING_FAMILY\n"
         "def MyWorld():\n    return SimBackend(1, family=TRAINING_FAMILY)\n"
     )
     process = subprocess.Popen([sys.executable, "-c", world + program], stdout=subprocess.PIPE, text=True, cwd=tmp_path)

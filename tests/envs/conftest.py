@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dexprior.envs.hardware import RobotState
-from dexprior.envs.panel import Instance, Panel
+from dexprior.envs.line.panel import Instance, Panel
 from dexprior.worlds.arm import HOME, ArmKinematics
 from dexprior.worlds.insertion import OTHER_FAMILY
 

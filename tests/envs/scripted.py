@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dexprior.envs.base import Reading
+from dexprior.envs.line.base import Reading
 from dexprior.worlds.insertion import InsertionConfig
 
 __all__ = ["ScriptedInsertion"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from dexprior.envs.base import (
+from dexprior.envs.line.base import (
     ACTION_SIZE,
     MAX_TWIST,
     OBSERVATION_SIZES,

@@ -11,10 +11,10 @@ import pytest
 from dexprior.collision import ImpulseNetwork, Surrogate, SurrogateConfig
 from dexprior.config import to_plain, validate
 from dexprior.envs import BackendConfig, make_backend
-from dexprior.envs.base import observe, score
 from dexprior.envs.factory import HardwareOptions, HybridOptions, MujocoOptions, RealityOptions
 from dexprior.envs.hardware import GateConfig
-from dexprior.envs.panel import Panel
+from dexprior.envs.line.base import observe, score
+from dexprior.envs.line.panel import Panel
 from dexprior.envs.reality import start_server
 from dexprior.errors import ConfigError, SafetyStop, UnknownName
 from dexprior.worlds.insertion import TRAINING_FAMILY

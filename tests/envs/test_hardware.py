@@ -12,7 +12,6 @@ import pytest
 from scripted import ScriptedInsertion
 
 from dexprior.envs import wire
-from dexprior.envs.base import HORIZON, command_from_action, success
 from dexprior.envs.hardware import (
     GateConfig,
     HardwareBackend,
@@ -27,11 +26,12 @@ from dexprior.envs.hardware.loopback import PROTOCOL, VERSION
 from dexprior.envs.hardware.options import PROTOCOL as GATE
 from dexprior.envs.hardware.options import VERSION as GATE_VERSION
 from dexprior.envs.hardware.robot import LoopbackRobot
+from dexprior.envs.line import InsertionEnv, SimBackend
+from dexprior.envs.line.base import HORIZON, command_from_action, success
+from dexprior.envs.line.panel import Instance, Panel
 from dexprior.envs.messages import scene_to_plain
-from dexprior.envs.panel import Instance, Panel
 from dexprior.envs.processes import ServerProcess
 from dexprior.envs.session import Session
-from dexprior.envs.sim import InsertionEnv, SimBackend
 from dexprior.envs.wire import command_to_plain
 from dexprior.errors import BadInput, ConnectionLost, SafetyStop
 from dexprior.types import Command

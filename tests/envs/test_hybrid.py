@@ -16,7 +16,7 @@ from dexprior.collision import (
     SurrogateConfig,
 )
 from dexprior.envs.hybrid import NUT_PAIRS, HybridBackend
-from dexprior.envs.sim import SimBackend
+from dexprior.envs.line import SimBackend
 from dexprior.errors import ArtifactError, BadInput, UnknownName
 from dexprior.worlds.insertion import TRAINING_FAMILY
 

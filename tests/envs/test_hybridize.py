@@ -9,8 +9,8 @@ import pytest
 
 from dexprior.collision import HybridConfig, HybridStepper, RestitutionFriction
 from dexprior.envs.hybrid import NUT_PAIRS, HybridBackend, hybridize
-from dexprior.envs.panel import Panel
-from dexprior.envs.sim import InsertionEnv, InsertionVectorEnv, SimBackend
+from dexprior.envs.line import InsertionEnv, InsertionVectorEnv, SimBackend
+from dexprior.envs.line.panel import Panel
 from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.insertion import TRAINING_FAMILY, InsertionConfig
 

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 
-from dexprior.envs.panel import Panel
+from dexprior.envs.line.panel import Panel
 from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.insertion import HUMAN_WORLD, OTHER_FAMILY, TRAINING_FAMILY
 

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from dexprior.envs import wire
-from dexprior.envs.base import Reading
-from dexprior.envs.panel import Panel
+from dexprior.envs.line import InsertionEnv, SimBackend
+from dexprior.envs.line.base import Reading
+from dexprior.envs.line.panel import Panel
 from dexprior.envs.reality import RealityBackend, start_server
 from dexprior.envs.reality.messages import PROTOCOL, VERSION, reading_from_plain, reading_to_plain
 from dexprior.envs.reality.server import ServedWorld
 from dexprior.envs.serving import Service, serve
-from dexprior.envs.sim import InsertionEnv, SimBackend
 from dexprior.errors import BadInput, ConnectionLost
 from dexprior.worlds.insertion import HUMAN_WORLD, OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
 

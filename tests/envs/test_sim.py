@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from dexprior.envs.base import HORIZON, OBSERVATION_SIZES, Reading
-from dexprior.envs.panel import Panel
-from dexprior.envs.sim import InsertionEnv, InsertionVectorEnv, SimBackend
+from dexprior.envs.line import InsertionEnv, InsertionVectorEnv, SimBackend
+from dexprior.envs.line.base import HORIZON, OBSERVATION_SIZES, Reading
+from dexprior.envs.line.panel import Panel
 from dexprior.errors import BadInput
 from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY
 

@@ -10,9 +10,9 @@ import torch
 
 from dexprior.behavior import BehaviorConfig, BehaviorPrior, read_recordings
 from dexprior.data.traces import write_trace
-from dexprior.envs.base import HORIZON, MAX_TWIST
-from dexprior.envs.panel import Panel
-from dexprior.envs.sim import SimBackend
+from dexprior.envs.line import SimBackend
+from dexprior.envs.line.base import HORIZON, MAX_TWIST
+from dexprior.envs.line.panel import Panel
 from dexprior.errors import BadInput
 from dexprior.geometry.timing import minimum_jerk
 from dexprior.pipeline.stages import recorded_scenes, stage_policy

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dexprior.behavior import BehaviorConfig, BehaviorPrior
-from dexprior.envs.base import HORIZON, MAX_TWIST
-from dexprior.envs.panel import Panel
+from dexprior.envs.line.base import HORIZON, MAX_TWIST
+from dexprior.envs.line.panel import Panel
 from dexprior.geometry.timing import minimum_jerk
 from dexprior.worlds.arm import HOME, MAX_OPENING, ArmKinematics
 from dexprior.worlds.insertion import TRAINING_FAMILY

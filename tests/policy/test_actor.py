@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.distributions import Categorical, Independent, MixtureSameFamily, Normal, kl_divergence
 
-from dexprior.envs.base import OBSERVATION_SIZES, PRIVILEGED_SIZE
+from dexprior.envs.line.base import OBSERVATION_SIZES, PRIVILEGED_SIZE
 from dexprior.errors import ArtifactError
 from dexprior.policy.actor import Actor, ActorConfig, Critic, gaussian_kl, load_actor, log_prob, save_actor
 

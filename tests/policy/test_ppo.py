@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dexprior.artifacts import read_tensors
-from dexprior.envs.panel import Panel
+from dexprior.envs.line.panel import Panel
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.policy.actor import ActorConfig
 from dexprior.policy.ppo import PpoConfig, _advantages, _beta, train_ppo
@@ -35,7 +35,7 @@ def test_the_kl_to_the_prior_falls_while_it_is_imitated(imitated):
 
 def test_the_warm_up_makes_the_actor_act_like_the_prior(imitated, panel, bank):
     """In the states of the prior's own episodes, against an actor that learned nothing."""
-    from dexprior.envs.sim import SimBackend
+    from dexprior.envs.line import SimBackend
     from dexprior.policy.actor import Actor
     from dexprior.policy.rollout import prior_policy, run_episodes
 

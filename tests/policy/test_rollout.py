@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dexprior.envs.base import HORIZON
-from dexprior.envs.panel import Panel
-from dexprior.envs.sim import SimBackend
+from dexprior.envs.line import SimBackend
+from dexprior.envs.line.base import HORIZON
+from dexprior.envs.line.panel import Panel
 from dexprior.errors import BadInput
 from dexprior.policy.rollout import prior_policy, run_episodes, traces
 from dexprior.worlds.insertion import TRAINING_FAMILY

@@ -11,14 +11,14 @@ from jaxtyping import Float
 
 from dexprior.config import to_plain, validate
 from dexprior.envs import wire
-from dexprior.envs.base import Reading, success
 from dexprior.envs.hardware.driver import RobotState
 from dexprior.envs.hardware.evidence import Evidence, evidence_from_plain
 from dexprior.envs.hardware.gate import GateConfig
 from dexprior.envs.hardware.loopback import state_from_plain
 from dexprior.envs.hardware.options import PROTOCOL, VERSION, HardwareOptions
+from dexprior.envs.line.base import Reading, success
+from dexprior.envs.line.panel import Instance
 from dexprior.envs.messages import scene_to_plain
-from dexprior.envs.panel import Instance
 from dexprior.envs.processes import ServerProcess
 from dexprior.envs.session import Session
 from dexprior.errors import BadInput
@@ -62,7 +62,7 @@ def start_gate(
 
 
 class HardwareBackend:
-    """One robot; see `dexprior.envs.base.Backend`. `Reading.truth` is None where the cell has no tracker.
+    """One robot; see `dexprior.envs.line.base.Backend`. `Reading.truth` is None where the cell has no tracker.
 
     A policy's commands are saturated before they are sent, as its actions are: a linear velocity loses what would press
     harder on what presses back already, and is shortened in its direction until it leaves room to stop. `slowed` counts

@@ -8,8 +8,8 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.envs.base import Truth
-from dexprior.envs.panel import Instance
+from dexprior.envs.line.base import Truth
+from dexprior.envs.line.panel import Instance
 from dexprior.types import Command
 from dexprior.types.check import Checker
 

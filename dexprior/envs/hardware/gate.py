@@ -29,7 +29,7 @@ from dexprior.envs.hardware.driver import Driver, RobotState
 from dexprior.envs.hardware.envelope import Box, Envelope, Point
 from dexprior.envs.hardware.evidence import Evidence, Rule, Verdict, save_evidence, trace_of
 from dexprior.envs.hardware.profile import RobotProfile
-from dexprior.envs.panel import Instance
+from dexprior.envs.line.panel import Instance
 from dexprior.errors import BadInput, ConnectionLost, SafetyStop
 from dexprior.types import Command, CommandMode, Trace
 from dexprior.worlds.arm import MAX_OPENING

@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from dexprior.config import to_plain
 from dexprior.envs import wire
-from dexprior.envs.base import Reading
 from dexprior.envs.hardware.driver import RobotState
 from dexprior.envs.hardware.profile import RobotProfile
+from dexprior.envs.line.base import Reading
+from dexprior.envs.line.panel import Instance
 from dexprior.envs.messages import scene_to_plain, truth_from_plain, truth_to_plain
-from dexprior.envs.panel import Instance
 from dexprior.envs.processes import ServerProcess
 from dexprior.errors import ConnectionLost
 from dexprior.families import ParameterFamily

@@ -20,17 +20,17 @@ import numpy as np
 
 from dexprior.config import validate
 from dexprior.envs import wire
-from dexprior.envs.base import Reading
 from dexprior.envs.hardware.driver import RobotStatus
 from dexprior.envs.hardware.loopback import PROTOCOL, VERSION, state_to_plain
 from dexprior.envs.hardware.options import LIMITS
 from dexprior.envs.hardware.profile import RobotProfile
+from dexprior.envs.line import SimBackend
+from dexprior.envs.line.base import Reading
+from dexprior.envs.line.panel import Instance
+from dexprior.envs.line.serving import add_world_arguments, chosen_world
 from dexprior.envs.messages import scene_from_plain
-from dexprior.envs.panel import Instance
 from dexprior.envs.processes import announce, exit_with_parent
 from dexprior.envs.serving import Service, serve
-from dexprior.envs.sim import SimBackend
-from dexprior.envs.sim.serving import add_world_arguments, chosen_world
 from dexprior.errors import BadInput, DexpriorError, SafetyStop
 from dexprior.families import ParameterFamily
 from dexprior.reading import read_json_object

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from dexprior.collision import Surrogate
 from dexprior.collision.hybrid import HybridConfig, HybridStep, Side
-from dexprior.envs.sim import SimBackend
+from dexprior.envs.line import SimBackend
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
 from dexprior.types import CollisionModel
@@ -24,7 +24,7 @@ NUT_PAIRS: tuple[tuple[Side, Side], ...] = (("nut", "table"), ("nut", "bolt"))
 
 
 class HybridBackend(SimBackend):
-    """One simulated world (n = 1) stepped by `HybridStepper`; see `dexprior.envs.base.Backend`.
+    """One simulated world (n = 1) stepped by `HybridStepper`; see `dexprior.envs.line.base.Backend`.
 
     Args:
         collision_model: answers the impacts; see `HybridBackend.load` for one on disk.

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from dexprior.collision.hybrid import HybridConfig, HybridStep, HybridStepper, Side
 from dexprior.envs.hybrid.backend import HybridBackend
-from dexprior.envs.sim import InsertionEnv, InsertionVectorEnv, SimBackend
+from dexprior.envs.line import InsertionEnv, InsertionVectorEnv, SimBackend
 from dexprior.errors import BadInput
 from dexprior.types import CollisionModel
 

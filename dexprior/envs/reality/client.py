@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.config import to_plain, validate
-from dexprior.envs.base import Reading
+from dexprior.envs.line.base import Reading
+from dexprior.envs.line.panel import Instance
 from dexprior.envs.messages import scene_to_plain
-from dexprior.envs.panel import Instance
 from dexprior.envs.processes import ServerProcess
 from dexprior.envs.reality import messages
 from dexprior.envs.session import Session
@@ -59,7 +59,7 @@ def start_server(
 
 
 class RealityBackend:
-    """One world behind a socket; see `dexprior.envs.base.Backend`.
+    """One world behind a socket; see `dexprior.envs.line.base.Backend`.
 
     The parameters of an instance stay here: the world has its own. `Reading.truth` is None where the server
     has no tracker.

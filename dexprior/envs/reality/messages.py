@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dexprior.envs.base import OBSERVATION_SIZES, Reading
+from dexprior.envs.line.base import OBSERVATION_SIZES, Reading
 from dexprior.envs.messages import truth_from_plain, truth_to_plain
 from dexprior.envs.wire import array_from
 

@@ -17,13 +17,13 @@ import numpy as np
 
 from dexprior.config import to_plain
 from dexprior.envs import wire
-from dexprior.envs.base import Backend
+from dexprior.envs.line import SimBackend
+from dexprior.envs.line.base import Backend
+from dexprior.envs.line.serving import add_world_arguments, chosen_world
 from dexprior.envs.messages import scene_from_plain
 from dexprior.envs.processes import announce, exit_with_parent
 from dexprior.envs.reality import messages
 from dexprior.envs.serving import Service, serve
-from dexprior.envs.sim import SimBackend
-from dexprior.envs.sim.serving import add_world_arguments, chosen_world
 from dexprior.errors import BadInput, DexpriorError
 from dexprior.worlds.stepping import CONTROL_DT
 

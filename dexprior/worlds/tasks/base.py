@@ -62,6 +62,16 @@ class Task(ABC):
     points: ClassVar[int] = 64
     """In the object cloud."""
 
+    @property
+    def steps(self) -> int:
+        """Commands in an episode."""
+        return round(self.horizon / self.control_dt)
+
+    @property
+    def bodies(self) -> tuple[int, ...]:
+        """How many points of the cloud lie on each body, in order."""
+        return (self.points,)
+
     @abstractmethod
     def layout(self) -> Layout:
         """The scene with its robots, as a fresh spec."""
@@ -89,6 +99,10 @@ class Task(ABC):
     @abstractmethod
     def success(self, truth: Truth) -> Bool[np.ndarray, " n"]:
         """The verdict on this moment."""
+
+    def other(self) -> Task:
+        """The same task in its other world, where that differs in more than the parameters of `reality`."""
+        return self
 
     def configure(self, model: mujoco.MjModel, values: Mapping[str, float]) -> None:  # noqa: B027  # nothing, by default
         """Write into one world's model what a `ParameterFamily` cannot: its values with the target `world/-/`."""

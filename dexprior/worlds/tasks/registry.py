@@ -12,6 +12,7 @@ from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
 from dexprior.worlds.tasks.folding import Folding, FoldingConfig
 from dexprior.worlds.tasks.handover import Handover, HandoverConfig
 from dexprior.worlds.tasks.injected import inject
+from dexprior.worlds.tasks.insertion import Insertion, InsertionConfig
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
@@ -24,6 +25,7 @@ TASKS: dict[str, tuple[type[Task], type]] = {
     "cube_in_hand": (CubeInHand, CubeInHandConfig),
     "handover": (Handover, HandoverConfig),
     "folding": (Folding, FoldingConfig),
+    "insertion": (Insertion, InsertionConfig),
     "nut_bolt": (NutBolt, NutBoltConfig),
     "peg": (Peg, PegConfig),
     "pick_place": (PickPlace, PickPlaceConfig),

@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import Event, ParameterFamily, Phenomena, SensorModels
+from dexprior.worlds.tasks.actions import ActionSpec, ArmAction, RobotCommand
 from dexprior.worlds.tasks.base import Scenes, Task, Truth
-from dexprior.worlds.tasks.drives import ArmAction
 from dexprior.worlds.tasks.models import ParametersOfWorlds
 from dexprior.worlds.tasks.phenomena import PhenomenaOfWorlds, govern
 from dexprior.worlds.tasks.robots import RobotsOfWorlds
@@ -67,10 +67,11 @@ class TaskWorlds:
             raise UnknownName("arm action", arm_action, get_args(ArmAction))
         if physics not in get_args(Physics):
             raise UnknownName("physics", physics, get_args(Physics))
-        self.task, self.n, self.arm_action = task, n, arm_action
+        self.task, self.n = task, n
         self.family = task.family if family is None else family
         layout = task.layout()
         self.rigs = layout.rigs
+        self.actions = ActionSpec(layout.rigs, arm_action, task.control_dt)
         governed = None if phenomena is None or not phenomena.active else govern(layout.spec, phenomena)
         try:
             self.model = layout.spec.compile()
@@ -107,10 +108,12 @@ class TaskWorlds:
         self._look: Callable[[], None] | None = None
         self.changed = np.zeros(0, dtype=int)
         """Worlds whose parameters an event changed at the last step."""
-        self._robots = RobotsOfWorlds(self.view, self.rigs, arm_action=arm_action, control_dt=task.control_dt)
+        self._robots = RobotsOfWorlds(self.view, self.actions)
         self._transmission = Transmission(self.model, driven, self.family, substeps=self._substeps)
         self._timeline = Timeline(self.model, self.family, self._parameters, self.view, control_dt=task.control_dt)
-        self.action_size = self._robots.action_size
+        self.action_size = self.actions.size
+        resting = self.actions.commands(np.zeros((n, self.action_size)))
+        self._command_shapes = [(command.arm.shape, command.end.shape) for command in resting]
         # binds every output that the task reads: the first reading of one computes it anew, which changes the last bits
         # of what follows, and must not happen within an episode
         task.cloud(self.view, self.truth())
@@ -192,7 +195,21 @@ class TaskWorlds:
             raise BadInput(f"actions of shape {action.shape}, expected ({self.n}, {self.action_size})")
         if not np.isfinite(action).all():
             raise BadInput(f"actions hold {int((~np.isfinite(action)).sum())} value(s) that are not finite")
-        self._robots.command(np.clip(action, -1.0, 1.0))
+        self.drive(self.actions.commands(action))
+
+    def drive(self, commands: Sequence[RobotCommand]) -> None:
+        """Advance every world by one control period under commands in SI units, one a robot.
+
+        Raises:
+            BadInput: wrong shapes, or a value that is not finite.
+        """
+        shapes = [(command.arm.shape, command.end.shape) for command in commands]
+        if shapes != self._command_shapes:
+            raise BadInput(f"commands of shapes {shapes}, expected {self._command_shapes}")
+        bad = sum(int((~np.isfinite(part)).sum()) for command in commands for part in (command.arm, command.end))
+        if bad:
+            raise BadInput(f"commands hold {bad} value(s) that are not finite")
+        self._robots.command(commands)
         self._let_happen()
         self.task.act(self.view)
         if not self._transmission.active:

@@ -12,7 +12,7 @@ from dexprior.worlds.tasks import TASKS, PickPlace, check_task, make_task, regis
 from dexprior.worlds.tasks.experts import EXPERTS, register_expert
 
 
-@pytest.mark.parametrize("name", ["peg", "pick_place", "soft_grasp", "wipe"])
+@pytest.mark.parametrize("name", ["insertion", "peg", "pick_place", "soft_grasp", "wipe"])
 def test_the_suite_keeps_its_promises(name):
     check_task(make_task(name))
 

@@ -7,6 +7,7 @@ from dexprior.worlds.tasks.experts.base import Expert
 from dexprior.worlds.tasks.experts.cube_in_hand import cube_in_hand
 from dexprior.worlds.tasks.experts.folding import folding
 from dexprior.worlds.tasks.experts.handover import handover
+from dexprior.worlds.tasks.experts.insertion import insertion
 from dexprior.worlds.tasks.experts.nut_bolt import nut_bolt
 from dexprior.worlds.tasks.experts.peg import peg
 from dexprior.worlds.tasks.experts.pick_place import pick_place
@@ -19,6 +20,7 @@ EXPERTS: dict[str, Expert] = {
     "cube_in_hand": cube_in_hand,
     "folding": folding,
     "handover": handover,
+    "insertion": insertion,
     "nut_bolt": nut_bolt,
     "peg": peg,
     "pick_place": pick_place,

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import gymnasium
 import numpy as np
 
-from dexprior.envs.base import (
+from dexprior.envs.line.base import (
     ACTION_SIZE,
     HORIZON,
     OBSERVATION_SIZES,
@@ -17,7 +17,7 @@ from dexprior.envs.base import (
     privileged,
     score,
 )
-from dexprior.envs.panel import Panel
+from dexprior.envs.line.panel import Panel
 from dexprior.envs.single import SingleEnv
 
 __all__ = ["InsertionEnv", "InsertionVectorEnv"]
