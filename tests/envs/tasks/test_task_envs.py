@@ -15,7 +15,7 @@ from dexprior.envs.registration import ENVIRONMENTS, register
 from dexprior.envs.tasks import TaskEnv, TaskPanel, TaskVectorEnv, make_vec_env
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import EventFamily, EventPrior
-from dexprior.worlds.tasks import TASKS, make_task
+from dexprior.worlds.tasks import SUITE, make_task
 
 QUICK = ("cube_in_hand", "folding", "handover", "peg", "pick_place", "soft_grasp", "wipe")
 
@@ -23,7 +23,7 @@ QUICK = ("cube_in_hand", "folding", "handover", "peg", "pick_place", "soft_grasp
 def test_every_task_is_registered():
     register()
     register()  # again does nothing
-    assert sorted(ENVIRONMENTS.values()) == sorted(TASKS)
+    assert sorted(ENVIRONMENTS.values()) == sorted(SUITE)
     assert set(ENVIRONMENTS) <= set(gymnasium.registry)
 
 
