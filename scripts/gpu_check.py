@@ -46,14 +46,14 @@ def check(folder: Path, *, tiny: bool, seed: int) -> dict:
     from dexprior.artifacts import package_versions
     from dexprior.data.demonstrations import DemonstrationConfig, generate
     from dexprior.data.stacks import load_stack
-    from dexprior.prior.training import PriorConfig, prior_stack
+    from dexprior.prior.training import PriorConfig
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     start = time.perf_counter()
     data = DemonstrationConfig(episodes=4 if tiny else 192)
     counts = generate(data, folder / "demonstrations", seed=seed)
     seconds_data = time.perf_counter() - start
-    stack = prior_stack(load_stack(folder / "demonstrations", 48), 48)
+    stack = load_stack(folder / "demonstrations", 48)
     config = (
         PriorConfig(steps=4, batch=2, video_clips=1, width=32, layers=1, heads=2, channels=10, checkpoint_every=4)
         if tiny
@@ -75,10 +75,9 @@ def check(folder: Path, *, tiny: bool, seed: int) -> dict:
 def _train(stack, config, folder: Path, seed: int, device: torch.device) -> dict:
     from torch.utils.flop_counter import FlopCounterMode
 
-    from dexprior.prior.evaluation import evaluate_samples
+    from dexprior.prior.evaluation import Motion, evaluate_samples
     from dexprior.prior.sampling import HandObjectPipeline
     from dexprior.prior.training import PriorData, batch_losses, draw_batch, train_prior
-    from dexprior.worlds.insertion import InsertionConfig
 
     run = folder / "prior"
     run.mkdir()
@@ -89,7 +88,7 @@ def _train(stack, config, folder: Path, seed: int, device: torch.device) -> dict
     seconds = time.perf_counter() - start
     peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
 
-    batch = draw_batch(PriorData(stack, config.size), config, seed, 0, 0, device)
+    batch = draw_batch(PriorData(stack, config.patch), config, seed, 0, 0, device)
     with FlopCounterMode(display=False) as counter:
         sum(batch_losses(model, batch).values()).backward()
     flops = counter.get_total_flops()
@@ -103,7 +102,7 @@ def _train(stack, config, folder: Path, seed: int, device: torch.device) -> dict
     _synchronise(device)
     start = time.perf_counter()
     few = stack[: min(len(stack), 32)]
-    samples = pipeline(few.conditions, seed=seed, fps=few.fps)
+    samples = pipeline(few.conditions, seed=seed)
     _synchronise(device)
     sampling = time.perf_counter() - start
     start = time.perf_counter()
@@ -121,7 +120,7 @@ def _train(stack, config, folder: Path, seed: int, device: torch.device) -> dict
         "peak_memory_bytes": peak,
         "samples_per_s": len(samples) / sampling,
         "latency_s": time.perf_counter() - start,
-        "quality": evaluate_samples(samples, few, InsertionConfig()),
+        "quality": evaluate_samples([Motion.of(sample) for sample in samples], few),
     }
 
 

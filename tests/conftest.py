@@ -44,7 +44,9 @@ def make_examples(n: int = 5, seed: int = 0, size: int = 32) -> dict[type, Any]:
         sigma=rng.random((n, 21)),
         scale_known=True,
     )
-    nut = types.ObjectTrajectory(object="nut", t=t, pose=_pose(n, rng), valid=np.ones(n, dtype=bool))
+    nut = types.ObjectTrajectory(
+        object="nut", t=t, points=rng.normal(size=(n, 16, 3)), valid=np.ones(n, dtype=bool), pose=_pose(n, rng)
+    )
     contact = types.ContactSchedule(
         finger=("thumb", "index"),
         t_on=np.array([0.1, 0.2]),
@@ -68,10 +70,15 @@ def make_examples(n: int = 5, seed: int = 0, size: int = 32) -> dict[type, Any]:
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     condition = types.PriorCondition(
         cloud=np.concatenate([rng.uniform(-1, 1, (8, 3)), normals], axis=1),
+        moves=np.arange(8) < 5,
+        points=nut.points[0],
         start=start,
         target=start,
+        target_at=(n - 1) / 24.0,
+        seconds=n / 24.0,
         camera=camera,
         text="put the nut on the bolt",
+        pose=nut.pose[0],
     )
     sample = types.VideoSample(
         frames=rng.integers(0, 255, (n, size, size, 3), dtype=np.uint8),
@@ -186,11 +193,10 @@ def tiny_stack(graphics, tmp_path_factory):
     """Ten generated demonstrations at 32 px, as a `Stack`."""
     from dexprior.data.demonstrations import DemonstrationConfig, generate
     from dexprior.data.stacks import load_stack
-    from dexprior.prior.training import prior_stack
 
     folder = tmp_path_factory.mktemp("demonstrations")
     generate(DemonstrationConfig(episodes=10, size=64, workers=2), folder, seed=0)
-    return prior_stack(load_stack(folder, 32), 32)
+    return load_stack(folder, 32)
 
 
 _VICTIM = """

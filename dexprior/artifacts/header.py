@@ -73,8 +73,14 @@ def read_header(path: str | Path) -> Header:
     return _header_of(path, read_meta(Path(path))[0])
 
 
-def checked_header(path: str | Path, meta: dict[str, Any], schema: str) -> Header:
+def checked_header(path: str | Path, meta: dict[str, Any], schema: str, *, command: str = "") -> Header:
     """The header among a file's metadata.
+
+    Args:
+        path: the file.
+        meta: its metadata.
+        schema: what it must be.
+        command: what makes such a file, said where it is of another version.
 
     Raises:
         ArtifactError: it has none, or is of another schema.
@@ -85,7 +91,7 @@ def checked_header(path: str | Path, meta: dict[str, Any], schema: str) -> Heade
     if header.schema.rpartition("/")[0] == schema.rpartition("/")[0]:
         raise ArtifactError(
             f"{path} was written with schema {header.schema!r}, this version reads {schema!r}: "
-            "make the file again with this version of dexprior"
+            f"make the file again with {f'`{command}`' if command else 'this version of dexprior'}"
         )
     raise ArtifactError(f"{path} holds {header.schema!r}, expected {schema!r}: it is another kind of file")
 

@@ -61,7 +61,7 @@ def load(path: str | Path, cls: type[T]) -> T:
 def load_all(path: str | Path, cls: type[T]) -> list[T]:
     """Read a list of values of one type; errors as in `load`."""
     tensors, meta = read_tensors(path)
-    checked_header(path, meta, cls.schema)  # type: ignore[attr-defined]
+    checked_header(path, meta, cls.schema, command=getattr(cls, "command", ""))  # type: ignore[attr-defined]
     with as_described(f"a file of {cls.__name__}", path):
         values = [_unflatten(tree, tensors) for tree in listed(meta["tree"], f"{path}: tree")]
         if other := [type(value).__name__ for value in values if not isinstance(value, cls)]:

@@ -129,10 +129,11 @@ def _insertion(config: Config) -> int:
 
 
 def _generate(config: Config) -> int:
-    from dexprior.data.demonstrating import demonstration_tasks, generate_demonstrations
+    from dexprior.data.demonstrating import generate_demonstrations
+    from dexprior.worlds.tasks import demonstrated_tasks
 
     if config.task is None:
-        raise BadInput(f"data generate: give task=NAME; choices: insertion, {', '.join(demonstration_tasks())}")
+        raise BadInput(f"data generate: give task=NAME; choices: insertion, {', '.join(demonstrated_tasks())}")
     if config.task == "insertion":
         return _insertion(config)
     suite = config.suite if config.n is None else replace(config.suite, n=config.n)

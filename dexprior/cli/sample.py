@@ -1,18 +1,21 @@
 """Sample clips from the prior, each with its hand and object motion.
 
-Conditions are drawn from new scenes, or read from a file of `PriorCondition`s. Writes samples.safetensors and one mp4
-a sample.
+Conditions are those of new scenes of a task that the prior was trained on, or read from a file of `PriorCondition`s.
+Writes samples.safetensors and one mp4 a sample.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from dexprior.cli.show import show, trained
 from dexprior.config import Ge, config
+
+if TYPE_CHECKING:
+    from dexprior.types import PriorCondition
 
 
 @config
@@ -23,6 +26,10 @@ class Config:
     """Run folder of the video prior; by default that of train-prior, then the demo's."""
     conditions: str | None = None
     """File of conditions; new scenes are drawn when it is not given."""
+    task: str | None = None
+    """Whose scenes; by default the first of the tasks that the prior was trained on."""
+    sentence: str | None = None
+    """What is asked for in each scene of a task of the suite; drawn when it is not given."""
     n: Annotated[int, Ge(1)] = 4
     """Scenes to draw."""
     seed: Annotated[int, Ge(0)] = 0
@@ -39,28 +46,21 @@ def run(config: Config, words: list[str]) -> int:
     """Sample and write."""
     from dexprior.artifacts import load_all, save
     from dexprior.data.clips import write_clip
-    from dexprior.data.demonstrations import scene_condition
-    from dexprior.prior.evaluation import contact_law_violations
+    from dexprior.prior.evaluation import Motion, contact_law_violations
     from dexprior.prior.sampling import load_prior
     from dexprior.types import PriorCondition
-    from dexprior.worlds.insertion import InsertionConfig, sample_scenes
 
     folder = trained(
         config.prior, ["runs/prior", "runs/demo/02-prior"], "checkpoint", "video prior",
         "dexprior demo` or `dexprior train-prior",
     )  # fmt: skip
     pipeline, info = load_prior(folder)
-    size = pipeline.denoiser.config.size
     if config.conditions is not None:
         conditions = load_all(config.conditions, PriorCondition)
     else:
-        scenes = sample_scenes(np.random.default_rng(config.seed), config.n)
-        conditions = [
-            scene_condition(InsertionConfig(), {k: v[i] for k, v in scenes.items()}, seed=config.seed + i, size=size)
-            for i in range(config.n)
-        ]
+        conditions = _drawn(config, config.task or str(info["tasks"][0]), pipeline.denoiser.config)
     samples = pipeline(
-        conditions, seed=config.seed, fps=info["fps"], motion_steps=config.motion_steps,
+        conditions, seed=config.seed, motion_steps=config.motion_steps,
         video_steps=config.video_steps, provenance={"checkpoint": str(folder)},
     )  # fmt: skip
     out = Path(config.out)
@@ -71,7 +71,32 @@ def run(config: Config, words: list[str]) -> int:
         {
             "samples": len(samples),
             "out": str(out),
-            "laws": [contact_law_violations(s, InsertionConfig()) for s in samples],
+            "laws": [contact_law_violations(Motion.of(s), c) for s, c in zip(samples, conditions)],
         }
     )
     return 0
+
+
+def _drawn(config: Config, task: str, net: Any) -> list[PriorCondition]:
+    """Conditions of new scenes."""
+    from dexprior.data.demonstrating import condition_of
+    from dexprior.data.demonstrations import scene_condition
+    from dexprior.worlds.insertion import InsertionConfig, sample_scenes
+    from dexprior.worlds.tasks import SUITE, human_task
+
+    rng = np.random.default_rng(config.seed)
+    seeds = [config.seed + i for i in range(config.n)]
+    if task == "insertion":
+        scenes = sample_scenes(rng, config.n)
+        rows = [{k: v[i] for k, v in scenes.items()} for i in range(config.n)]
+        return [
+            scene_condition(InsertionConfig(), row, seed=seed, size=net.size, frames=net.frames, fps=net.fps)
+            for row, seed in zip(rows, seeds)
+        ]
+    conditions = []
+    for seed in seeds:
+        made = human_task(task, int(rng.integers(len(SUITE[task].variants))) if task in SUITE else 0)
+        scene = {name: value[0] for name, value in made.sample(rng, 1).items()}
+        every = max(round(1.0 / net.fps / made.control_dt), 1)
+        conditions.append(condition_of(made, scene, seed=seed, size=net.size, sentence=config.sentence, every=every))
+    return conditions

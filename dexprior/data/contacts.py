@@ -1,15 +1,16 @@
-"""Who touches when: from a hand trajectory to the touches in it."""
+"""Who touches when: from a hand trajectory to the touches in it, and to the moment when it lets go."""
 
 from __future__ import annotations
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from dexprior.data.objects import object_frame
 from dexprior.geometry.timing import contact_intervals
 from dexprior.geometry.transforms import invert_pose, transform_points
 from dexprior.types import FINGERS, ContactSchedule, HandTrajectory, ObjectTrajectory
 
-__all__ = ["contact_schedule"]
+__all__ = ["contact_schedule", "release_frame"]
 
 
 def contact_schedule(
@@ -22,7 +23,7 @@ def contact_schedule(
         touching: which fingers touch; by default those whose contact is more likely than not.
     """
     touching = hand.contact > 0.5 if touching is None else touching
-    tips: Float[np.ndarray, "time 5 3"] = transform_points(invert_pose(thing.pose), hand.joints[:, 4::4])
+    tips: Float[np.ndarray, "time 5 3"] = transform_points(invert_pose(object_frame(thing)), hand.joints[:, 4::4])
     touches = [(k, a, b) for k in range(len(FINGERS)) for a, b in contact_intervals(touching[:, k])]
     return ContactSchedule(
         finger=tuple(FINGERS[k] for k, _, _ in touches),
@@ -31,3 +32,9 @@ def contact_schedule(
         point=np.array([tips[a:b, k].mean(axis=0) for k, a, b in touches]).reshape(-1, 3),
         normal_force=np.array([hand.force[a:b, k].mean() for k, a, b in touches]),
     )
+
+
+def release_frame(touching: Bool[np.ndarray, "time 5"]) -> int:
+    """The last frame in which two fingers touch; the last of all where there is none."""
+    held = np.flatnonzero(touching.sum(axis=1) >= 2)
+    return int(held[-1]) if len(held) else len(touching) - 1

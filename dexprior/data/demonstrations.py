@@ -16,17 +16,19 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from dexprior.config import Ge, Gt, config
-from dexprior.data.clouds import condition_cloud
+from dexprior.data.clouds import condition_cloud, local_clouds
 from dexprior.data.contacts import contact_schedule
 from dexprior.data.episodes import append_index, read_index, write_episode
+from dexprior.data.objects import chosen_points, rigid_object
 from dexprior.errors import ArtifactError
+from dexprior.geometry.transforms import transform_points
 from dexprior.hands.mano import contact_configuration
 from dexprior.hands.skeleton import forward
 from dexprior.types import (
+    Camera,
     ContactConfiguration,
     Episode,
     HandTrajectory,
-    ObjectTrajectory,
     PriorCondition,
     VideoSample,
     WrenchTrack,
@@ -159,7 +161,7 @@ def _episode(
         sigma=np.zeros((n, 21)),
         scale_known=True,
     )
-    nut = ObjectTrajectory(object="nut", t=recording.t, pose=recording.nut_pose, valid=np.ones(n, dtype=bool))
+    nut = rigid_object("nut", recording.t, recording.nut_pose, local=local_clouds(InsertionConfig())[0][:, :3])
     camera = video_camera(config.size)
     sample = VideoSample(
         frames=frames,
@@ -170,12 +172,16 @@ def _episode(
         contact=contact_schedule(hand, nut),
         provenance={"source": "demonstration", "seed": habits, "world": "human"},
     )
-    condition = PriorCondition(
-        cloud=condition_cloud(InsertionConfig(), recording.nut_pose[0], recording.bolt),
-        start=contact_configuration(hand, 0),
-        target=contact_configuration(hand, -1),
-        camera=camera,
-        text=text,
+    condition = _condition(
+        InsertionConfig(),
+        recording.nut_pose[0],
+        recording.bolt,
+        contact_configuration(hand, 0),
+        contact_configuration(hand, -1),
+        camera,
+        text,
+        frames=n,
+        fps=config.fps,
     )
     wrench = WrenchTrack(t=recording.t, wrench=recording.wrench, tared=True, gravity_compensated=True)
     info = {
@@ -223,10 +229,42 @@ def scene_condition(
             points=np.where(touching[:, None], tips, 0.0),
         )
 
+    return _condition(
+        world,
+        nut_pose,
+        np.asarray(scene["bolt"], dtype=np.float64),
+        configuration(plan.wrist(0.0), grasp.open, np.zeros(5, dtype=bool)),
+        configuration(plan.knots[-1], grasp.touch, pinching),
+        video_camera(size),
+        SENTENCES[int(rng.integers(len(SENTENCES)))],
+        frames=frames,
+        fps=fps,
+    )
+
+
+def _condition(
+    world: InsertionConfig,
+    nut_pose: Float[np.ndarray, 7],
+    bolt: Float[np.ndarray, 3],
+    start: ContactConfiguration,
+    target: ContactConfiguration,
+    camera: Camera,
+    text: str,
+    *,
+    frames: int,
+    fps: float,
+) -> PriorCondition:
+    """The hand holds the nut to the end: the target is the last frame."""
+    nut, post = local_clouds(world)
     return PriorCondition(
-        cloud=condition_cloud(world, nut_pose, np.asarray(scene["bolt"], dtype=np.float64)),
-        start=configuration(plan.wrist(0.0), grasp.open, np.zeros(5, dtype=bool)),
-        target=configuration(plan.knots[-1], grasp.touch, pinching),
-        camera=video_camera(size),
-        text=SENTENCES[int(rng.integers(len(SENTENCES)))],
+        cloud=condition_cloud(world, nut_pose, bolt),
+        moves=np.arange(len(nut) + len(post)) < len(nut),
+        points=transform_points(nut_pose, chosen_points(nut[:, :3])),
+        start=start,
+        target=target,
+        target_at=(frames - 1) / fps,
+        seconds=frames / fps,
+        camera=camera,
+        text=text,
+        pose=nut_pose,
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.data.objects import rigid_object
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
 from dexprior.geometry.timing import hysteresis
@@ -89,8 +90,14 @@ def read_dexmv(path: str | Path) -> tuple[HandTrajectory, ObjectTrajectory]:
         sigma=np.full((n, 21), 0.01),
         scale_known=True,
     )
-    bottle = ObjectTrajectory(object="mustard_bottle", t=t, pose=object_pose, valid=np.ones(n, dtype=bool))
+    bottle = rigid_object("mustard_bottle", t, object_pose, local=_bottle_points())
     return hand, bottle
+
+
+def _bottle_points() -> Float[np.ndarray, "corner 3"]:
+    """Corners and middles of edges of the bottle's box [m]."""
+    signs = np.stack(np.meshgrid(*[[-1.0, 0.0, 1.0]] * 3, indexing="ij"), axis=-1).reshape(-1, 3)
+    return signs[np.abs(signs).sum(axis=1) >= 2] * BOTTLE_HALF_SIZE
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:

@@ -42,6 +42,7 @@ __all__ = [
     "EpisodeFolder",
     "EpisodeSet",
     "append_index",
+    "check_schema",
     "describe_episode",
     "pack_episode",
     "read_episode",
@@ -69,8 +70,8 @@ class EpisodeSet(Protocol):
     def row(self, number: int) -> dict[str, Any]:
         """What `describe_episode` says, with `id`."""
 
-    def read(self, number: int) -> Episode:
-        """One episode; ArtifactError or BadInput, naming it, where it is damaged."""
+    def read(self, number: int, *, views: bool = True) -> Episode:
+        """One episode, if wanted without its views; ArtifactError or BadInput, naming it, where it is damaged."""
 
     def clip(self, number: int, view: str | None = None) -> ClipSource:
         """The pixels of the sample, or of a further view."""
@@ -110,11 +111,12 @@ def pack_episode(episode: Episode, *, producer: str, seed: int | None = None) ->
     return {**parts, **others, "safetensors": pack_tensors(tensors, meta)}
 
 
-def unpack_episode(part: Callable[[str], ClipSource]) -> Episode:
+def unpack_episode(part: Callable[[str], ClipSource], *, views: bool = True) -> Episode:
     """Put an episode together again.
 
     Args:
         part: where a part lies.
+        views: whether further views are read, too.
 
     Raises:
         ArtifactError, BadInput: a part is missing, damaged, or of another schema, or they do not belong together.
@@ -123,24 +125,37 @@ def unpack_episode(part: Callable[[str], ClipSource]) -> Episode:
     meta, _ = read_meta(source.path, offset=source.offset, where=source)
     tensors = unpack_tensors(source.read_bytes(), source)
     with as_described("an episode", source):
-        found = mapping(meta.get("header"), f"{source}: header").get("schema")
-        if found != Episode.schema:
-            raise ArtifactError(f"{source} holds {found!r}, expected {Episode.schema!r}")
+        header = mapping(meta.get("header"), f"{source}: header")
+        check_schema(header.get("schema"), source)
         tensors[_FRAMES] = read_clip(part(MAIN))[0]
         episode = from_tensors(meta["tree"][0], tensors)
         if not isinstance(episode, Episode):
             raise ArtifactError(f"{source} holds a {type(episode).__name__}, expected an episode")
-        views = tuple(_view(view, part) for view in meta.get("views", []))
-        return dataclasses.replace(episode, views=views) if views else episode
+        found = tuple(_view(view, part) for view in meta.get("views", [])) if views else ()
+        return dataclasses.replace(episode, views=found) if found else episode
 
 
-def read_episode(folder: str | Path, number: int) -> Episode:
-    """Read one episode with its pixels.
+def check_schema(found: Any, where: object) -> None:
+    """Refuse an episode of another schema.
+
+    Raises:
+        ArtifactError: it is of another one; for an older version, with the command that makes it again.
+    """
+    if found == Episode.schema:
+        return
+    again = ""
+    if isinstance(found, str) and found.rpartition("/")[0] == Episode.schema.rpartition("/")[0]:
+        again = f": make it again with `{Episode.command}`, or `dexprior data import` where it was imported"
+    raise ArtifactError(f"{where} holds {found!r}, this version reads {Episode.schema!r}{again}")
+
+
+def read_episode(folder: str | Path, number: int, *, views: bool = True) -> Episode:
+    """Read one episode with its pixels, and with those of its further views.
 
     Raises:
         ArtifactError, BadInput: a file is missing, damaged, or of another schema, or they do not belong together.
     """
-    return unpack_episode(lambda part: ClipSource(Path(folder) / f"{number:06d}.{part}"))
+    return unpack_episode(lambda part: ClipSource(Path(folder) / f"{number:06d}.{part}"), views=views)
 
 
 def read_episodes(folder: str | Path) -> Iterator[Episode]:
@@ -220,9 +235,9 @@ class EpisodeFolder:
             "views": [view["name"] for view in views],
         }
 
-    def read(self, number: int) -> Episode:
+    def read(self, number: int, *, views: bool = True) -> Episode:
         """See `read_episode`."""
-        return read_episode(self.folder, self._kept[number]["number"])
+        return read_episode(self.folder, self._kept[number]["number"], views=views)
 
     def clip(self, number: int, view: str | None = None) -> ClipSource:
         """See `EpisodeSet`."""

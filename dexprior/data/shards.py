@@ -247,8 +247,8 @@ class ShardSet:
         for number in range(len(self)):
             yield self.row(number)
 
-    def read(self, number: int) -> Episode:
-        """Read one episode and check it.
+    def read(self, number: int, *, views: bool = True) -> Episode:
+        """Read one episode and check what is read of it; without its views if they are not wanted.
 
         Raises:
             ArtifactError: a checksum is wrong, or the shard is shorter than its index says.
@@ -256,9 +256,9 @@ class ShardSet:
         """
         row = self.row(number)
         try:
-            for part in row["parts"]:
+            for part in row["parts"] if views else (MAIN, "safetensors"):
                 self._check(self._source(number, row, part), row, part)
-            return unpack_episode(lambda part: self._source(number, row, part))
+            return unpack_episode(lambda part: self._source(number, row, part), views=views)
         except BadInput as error:
             raise BadInput(f"episode {row['id']!r}: {error}") from None
 

@@ -1,118 +1,260 @@
-"""All kept episodes of a folder as stacked arrays, ready for training: decoded once, then memory-mapped by the OS."""
+"""The episodes of a folder as arrays, ready for training: decoded once, then read from one file.
+
+Clips have their own length: the arrays are as long as the longest clip, `valid` says which frames are a clip's own, and
+the rest repeats its last frame. What an episode does not know is masked, so that it trains what it can.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 
 from dexprior.artifacts import file_hash, from_tensors, read_tensors, to_tensors, write_tensors
-from dexprior.data.episodes import read_episodes
+from dexprior.config import to_plain
 from dexprior.data.shards import ShardSet, open_episodes
-from dexprior.errors import BadInput
+from dexprior.errors import ArtifactError, BadInput
 from dexprior.types import Camera, Episode, PriorCondition
 
-__all__ = ["Stack", "load_stack", "resized_camera", "shrink", "stack_episodes"]
+__all__ = ["Stack", "fingerprint", "load_stack", "resized", "resized_camera", "split_stack", "stack_episodes"]
+
+_VERSION = 2
+"""Of the kept file; one of another version is made anew."""
+_FAILED, _LEFT = "failed", "left hand"
 
 
 @dataclass(frozen=True)
 class Stack:
-    """n clips of equal length."""
+    """n clips, with square frames."""
 
     frames: UInt8[np.ndarray, "clip time size size 3"]
+    valid: Bool[np.ndarray, "clip time"]
+    """The clip's own frames; what follows repeats the last of them."""
     wrist_pose: Float[np.ndarray, "clip time 7"]
     finger_pose: Float[np.ndarray, "clip time 45"]
     joints: Float[np.ndarray, "clip time 21 3"]
-    object_pose: Float[np.ndarray, "clip time 7"]
+    points: Float[np.ndarray, "clip time track 3"]
+    """Of the object's matter [m]."""
     contact: Float[np.ndarray, "clip time 5"]
     force: Float[np.ndarray, "clip time 5"]
+    hand_known: Bool[np.ndarray, "clip time"]
+    """Whether the hand was measured; never where the frame is not valid."""
+    object_known: Bool[np.ndarray, "clip time"]
+    """Whether the object was measured; never where the frame is not valid."""
+    touch_known: Bool[np.ndarray, " clip"]
+    """Whether contact and force were measured."""
     conditions: list[PriorCondition]
-    bolt: Float[np.ndarray, "clip 3"]
-    """Foot of the bolt, for evaluation only."""
+    """Their cameras fit the frames."""
+    ids: tuple[str, ...]
+    """Of the episodes."""
+    info: tuple[dict[str, Any], ...]
+    """Of the episodes: task, scene, object."""
     fps: float
+    left_out: dict[str, int] = field(default_factory=dict)
+    """Reason -> episodes of the folder that are not among the clips."""
 
     def __len__(self) -> int:
         return len(self.frames)
 
     def __getitem__(self, ids: Any) -> Stack:
         ids = np.arange(len(self))[ids]
-        arrays = {name: getattr(self, name)[ids] for name in _ARRAYS}
-        return Stack(**arrays, conditions=[self.conditions[i] for i in ids], fps=self.fps)
+        arrays: dict[str, Any] = {name: getattr(self, name)[ids] for name in _ARRAYS}
+        return replace(
+            self,
+            **arrays,
+            conditions=[self.conditions[i] for i in ids],
+            ids=tuple(self.ids[i] for i in ids),
+            info=tuple(self.info[i] for i in ids),
+        )
+
+    @property
+    def length(self) -> Int[np.ndarray, " clip"]:
+        """Frames of each clip."""
+        return self.valid.sum(axis=1)
+
+    def seen(self, clip: int) -> UInt8[np.ndarray, "frame size size 3"]:
+        """A clip's own frames."""
+        return self.frames[clip, : self.length[clip]]
 
 
-_ARRAYS = ("frames", "wrist_pose", "finger_pose", "joints", "object_pose", "contact", "force", "bolt")
+_OF_FRAMES = ("wrist_pose", "finger_pose", "joints", "contact", "force")  # of a hand, one row a frame
+_ARRAYS = ("frames", "valid", *_OF_FRAMES, "points", "hand_known", "object_known", "touch_known")
 
 
-def stack_episodes(episodes: list[Episode], size: int) -> Stack:
-    """Stack episodes of equal length, with frames shrunk to `size` pixels.
+def stack_episodes(episodes: Sequence[Episode], size: int, *, ids: Sequence[str] | None = None) -> Stack:
+    """Stack episodes, with frames resized to `size` pixels.
+
+    Episodes that failed are left out, and so are left hands, which the priors do not know.
+
+    Args:
+        episodes: of one frame rate.
+        size: of the frames [px].
+        ids: of the episodes; their numbers when omitted.
 
     Raises:
-        BadInput: clips of different lengths or rates.
+        BadInput: no clip is left, or clips of different rates, or objects that are followed by different numbers of
+            points.
     """
-    lengths = {len(e.sample.frames) for e in episodes}
-    rates = {e.sample.fps for e in episodes}
-    if len(lengths) != 1 or len(rates) != 1:
-        raise BadInput(f"clips of {sorted(lengths)} frames at {sorted(rates)} fps cannot be stacked")
-    return Stack(
-        frames=np.stack([shrink(e.sample.frames, size) for e in episodes]),
-        wrist_pose=np.stack([e.sample.hand.wrist_pose for e in episodes]),
-        finger_pose=np.stack([e.sample.hand.finger_pose for e in episodes]),
-        joints=np.stack([e.sample.hand.joints for e in episodes]),
-        object_pose=np.stack([e.sample.object.pose for e in episodes]),
-        contact=np.stack([e.sample.hand.contact for e in episodes]),
-        force=np.stack([e.sample.hand.force for e in episodes]),
-        conditions=[e.condition for e in episodes],
-        bolt=np.array([e.info["bolt"] for e in episodes]),
-        fps=rates.pop(),
-    )
+    names = [f"{k:06d}" for k in range(len(episodes))] if ids is None else list(ids)
+    rows = [
+        {
+            "id": name,
+            "success": bool(e.info.get("success", True)),
+            "frames": len(e.sample.frames),
+            "fps": e.sample.fps,
+        }
+        for name, e in zip(names, episodes)
+    ]
+    return _stack(rows, episodes.__getitem__, size, "the episodes")
 
 
 def load_stack(folder: str | Path, size: int) -> Stack:
-    """Stack a folder of episodes; the decoded arrays are kept beside them for the next reader."""
+    """Stack a folder of episodes of either layout; the decoded arrays are kept beside them for the next reader.
+
+    Args:
+        folder: of episodes.
+        size: of the frames [px]; any, they are resized.
+
+    Raises:
+        ArtifactError: no episode in the folder, or one that is damaged or of another version.
+        BadInput: see `stack_episodes`.
+    """
     folder = Path(folder)
     cache = folder / f"stack-{size}.safetensors"
-    shards = open_episodes(folder)
-    index = shards.fingerprint if isinstance(shards, ShardSet) else file_hash(folder / "index.jsonl")
+    episodes, index = open_episodes(folder), fingerprint(folder)
     if cache.exists():
         tensors, meta = read_tensors(cache)
-        if meta["index"] == index:
+        if (meta.get("version"), meta["index"]) == (_VERSION, index):
             conditions = [from_tensors(tree, tensors) for tree in meta["conditions"]]
-            return Stack(**{name: tensors[name] for name in _ARRAYS}, conditions=conditions, fps=meta["fps"])
-    stack = stack_episodes(list(read_episodes(folder)), size)
+            kept: dict[str, Any] = {name: tensors[name] for name in _ARRAYS}
+            return Stack(
+                **kept, conditions=conditions, ids=tuple(meta["ids"]), info=tuple(meta["info"]), fps=meta["fps"],
+                left_out=meta["left_out"],
+            )  # fmt: skip
+    if not len(episodes):
+        raise ArtifactError(f"{folder} holds no kept episode; make some with `dexprior data generate`")
+    rows = [episodes.row(k) for k in range(len(episodes))]
+    stack = _stack(rows, lambda k: episodes.read(k, views=False), size, str(folder))
     tensors = {name: getattr(stack, name) for name in _ARRAYS}
     trees = []
     for k, condition in enumerate(stack.conditions):
         arrays, tree = to_tensors(condition)
         tensors |= {f"{k}/{name}": value for name, value in arrays.items()}
         trees.append(_renamed(tree, f"{k}/"))
-    write_tensors(cache, tensors, {"index": index, "conditions": trees, "fps": stack.fps})
+    plain = {name: to_plain(getattr(stack, name)) for name in ("ids", "info", "fps", "left_out")}
+    write_tensors(cache, tensors, {"version": _VERSION, "index": index, "conditions": trees, **plain})
     return stack
 
 
-def shrink(frames: UInt8[np.ndarray, "time height width 3"], size: int) -> UInt8[np.ndarray, "time size size 3"]:
-    """Average blocks of pixels.
+def fingerprint(folder: str | Path) -> str:
+    """Of a folder's episodes: another one where there are other episodes.
 
     Raises:
-        BadInput: the frames are not square, or their size is no multiple of `size`.
+        ArtifactError: it is no folder of episodes.
     """
-    t, height, width, _ = frames.shape
-    if height != width or height % size:
-        raise BadInput(f"frames of {height}x{width} px cannot be averaged to {size}x{size}")
-    block = height // size
-    if block == 1:
+    episodes = open_episodes(folder)
+    return episodes.fingerprint if isinstance(episodes, ShardSet) else file_hash(Path(folder) / "index.jsonl")
+
+
+def split_stack(stack: Stack, holdout: float) -> tuple[Stack, Stack]:
+    """Clips to train on, and clips that are held out: those whose id hashes below `holdout`.
+
+    An episode is on one side whatever else the folder holds, so that every stage leaves out the same; only where one
+    side would be empty it gets the clip that is nearest to it.
+
+    Raises:
+        BadInput: fewer than two clips.
+    """
+    if len(stack) < 2:
+        raise BadInput(f"{len(stack)} clips cannot be split into some to train on and some to hold out")
+    place = np.array([int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64 for name in stack.ids])
+    held = place < holdout
+    held[place.argmin()], held[place.argmax()] = True, False
+    return stack[~held], stack[held]
+
+
+def resized(frames: UInt8[np.ndarray, "time height width 3"], size: int) -> UInt8[np.ndarray, "time size size 3"]:
+    """Square frames in which each pixel is the mean of what it covers; the whole picture is kept."""
+    if frames.shape[1:3] == (size, size):
         return frames
-    return frames.reshape(t, size, block, size, block, 3).mean(axis=(2, 4)).round().astype(np.uint8)
+    rows, columns = (_covering(length, size) for length in frames.shape[1:3])
+    small = np.einsum("yh,xw,thwc->tyxc", rows, columns, frames.astype(np.float32), optimize=True)
+    return small.round().clip(0, 255).astype(np.uint8)
 
 
 def resized_camera(camera: Camera, size: int) -> Camera:
-    """The same camera for square images of another size."""
-    scale = size / camera.width
+    """The same camera for such frames."""
     K = camera.K.copy()
-    K[:2] *= scale
+    K[0] *= size / camera.width
+    K[1] *= size / camera.height
     return Camera(K=K, T_base_cam=camera.T_base_cam, width=size, height=size)
+
+
+def _covering(length: int, size: int) -> Float[np.ndarray, "size length"]:
+    """Share of each output pixel that an input pixel covers, along one axis."""
+    edges = np.arange(size + 1) * length / size
+    low, high = edges[:-1, None], edges[1:, None]
+    cell = np.arange(length)
+    overlap = np.minimum(high, cell + 1) - np.maximum(low, cell)
+    return (np.maximum(overlap, 0.0) * size / length).astype(np.float32)
+
+
+def _stack(rows: Sequence[dict[str, Any]], read: Callable[[int], Episode], size: int, where: str) -> Stack:
+    left_out = {_FAILED: sum(not row["success"] for row in rows), _LEFT: 0}
+    chosen = [k for k, row in enumerate(rows) if row["success"]]
+    rates = {rows[k]["fps"] for k in chosen}
+    if not chosen:
+        raise BadInput(f"{where}: no clip to train on; {len(rows)} episodes failed")
+    if max(rates) - min(rates) > 1e-6 * max(rates):
+        raise BadInput(f"{where}: clips at {', '.join(f'{r:g}' for r in sorted(rates))} frames a second: not one rate")
+    time = max(rows[k]["frames"] for k in chosen)
+    arrays: dict[str, Any] = {}
+    conditions: list[PriorCondition] = []
+    ids: list[str] = []
+    info: list[dict[str, Any]] = []
+    for k in chosen:
+        episode = read(k)
+        if episode.sample.hand.side == "left":
+            left_out[_LEFT] += 1
+            continue
+        for name, value in _arrays(episode, time, size).items():
+            rest = arrays.setdefault(name, np.empty((len(chosen), *value.shape), dtype=value.dtype))
+            if rest.shape[1:] != value.shape:
+                raise BadInput(
+                    f"{where}: {name} of episode {rows[k]['id']!r} has the shape {value.shape}, of those before "
+                    f"{rest.shape[1:]}"
+                )
+            rest[len(ids)] = value
+        condition = episode.condition
+        conditions.append(replace(condition, camera=resized_camera(condition.camera, size)))
+        ids.append(str(rows[k]["id"]))
+        info.append(dict(to_plain(episode.info)))
+    if not ids:
+        raise BadInput(f"{where}: no clip to train on; all show left hands")
+    return Stack(
+        **{name: value[: len(ids)] for name, value in arrays.items()}, conditions=conditions, ids=tuple(ids),
+        info=tuple(info), fps=float(min(rates)), left_out={k: n for k, n in left_out.items() if n},
+    )  # fmt: skip
+
+
+def _arrays(episode: Episode, time: int, size: int) -> dict[str, np.ndarray]:
+    sample, n = episode.sample, len(episode.sample.frames)
+    rows = np.minimum(np.arange(time), n - 1)
+    own = np.arange(time) < n
+    found = {name: getattr(sample.hand, name)[rows] for name in _OF_FRAMES}
+    return found | {
+        "frames": resized(sample.frames, size)[rows],
+        "valid": own,
+        "points": sample.object.points[rows],
+        "hand_known": own & sample.hand.valid[rows],
+        "object_known": own & sample.object.valid[rows],
+        "touch_known": np.array("touch" not in episode.info.get("not_recorded", ())),
+    }
 
 
 def _renamed(tree: Any, prefix: str) -> Any:

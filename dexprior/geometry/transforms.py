@@ -19,6 +19,7 @@ from dexprior.geometry.rotations import (
 
 __all__ = [
     "IDENTITY_POSE",
+    "fit_rigid",
     "interpolate_poses",
     "invert_pose",
     "look_at",
@@ -67,6 +68,23 @@ def pose_from_matrix(T: Float[Array, "*batch 4 4"]) -> Float[Array, "*batch 7"]:
     """Poses of homogeneous matrices."""
     T = np.asarray(T)
     return np.concatenate([T[..., :3, 3], quat_from_matrix(T[..., :3, :3])], axis=-1)
+
+
+def fit_rigid(a: Float[Array, "*batch n 3"], b: Float[Array, "*batch n 3"]) -> Float[Array, "*batch 7"]:
+    """Pose that carries points a to points b with the least squared error.
+
+    The rotation is that of the points about their centres, by singular values; points on one line leave it open.
+    Kabsch 1976, "A solution for the best rotation to relate two sets of vectors".
+    """
+    a, b = np.broadcast_arrays(a, b)
+    centre_a, centre_b = a.mean(axis=-2), b.mean(axis=-2)
+    covariance = np.swapaxes(a - centre_a[..., None, :], -1, -2) @ (b - centre_b[..., None, :])
+    u, _, vt = np.linalg.svd(covariance)
+    sign = np.ones((*u.shape[:-2], 3))
+    sign[..., 2] = np.sign(np.linalg.det(u) * np.linalg.det(vt))
+    R = np.swapaxes(u * sign[..., None, :] @ vt, -1, -2)
+    position = centre_b - np.einsum("...ij,...j->...i", R, centre_a)
+    return np.concatenate([position, quat_from_matrix(R)], axis=-1)
 
 
 def interpolate_poses(

@@ -67,15 +67,14 @@ def _lead(config: DemoConfig, results: dict[str, dict[str, Any]]) -> str:
 
 
 def _summary(page: Page, results: dict[str, dict[str, Any]]) -> None:
-    prior, estimator = results["02-prior"], results["03-estimator"]
+    evaluated, estimator = results["02-prior"], results["03-estimator"]
+    prior = evaluated["prior"]
     retarget, behavior = results["04-retargeter"], results["05-behavior"]
     rows = [
-        ["prior: distance of the nut to its goal at the end", _mm(prior["goal_error_mm"])],
-        ["prior: frames in which the nut moves untouched", _share(prior["moves_alone_share"])],
-        [
-            "prior: frames in which a finger is said to touch but is not near",
-            _share(prior["touches_air_share"]),
-        ],
+        ["prior: distance of the nut to where it went, at the end", _mm(prior["goal_error_mm"])],
+        ["the same of the training clip with the nearest condition", _mm(evaluated["nearest"]["goal_error_mm"])],
+        ["prior: frames in which the nut moves untouched", _broken(evaluated, "moves_alone")],
+        ["prior: frames in which a finger is said to touch but is not near", _broken(evaluated, "touches_air")],
         ["estimator: joint error on held-out clips", _mm(estimator["joint_error_mm"])],
         [
             "estimator against the prior's own motion, on samples",
@@ -318,5 +317,8 @@ def _ms(v: dict[str, float] | None) -> str:
     return "not testable: no replay touched" if v is None else f"{v['mean']:.1f} ms [{v['low']:.1f}, {v['high']:.1f}]"
 
 
-def _share(v: dict[str, float]) -> str:
-    return f"{v['mean']:.2%} [{v['low']:.2%}, {v['high']:.2%}]"
+def _broken(evaluated: dict[str, Any], law: str) -> str:
+    """Share of frames that break a law of contact, near being the middle one of the distances."""
+    mine, real = (evaluated[name]["laws"] for name in ("prior", "demonstrations"))
+    k = len(mine["gap_mm"]) // 2
+    return f"{mine[law][k]:.2%} (demonstrations {real[law][k]:.2%}), near meaning {mine['gap_mm'][k]:.0f} mm"

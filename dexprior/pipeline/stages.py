@@ -24,7 +24,7 @@ from dexprior.config import Ge, config
 from dexprior.data.demonstrations import DemonstrationConfig, generate, scene_condition
 from dexprior.data.impacts import find_ellipse_impacts
 from dexprior.data.plain_clips import PlainClips
-from dexprior.data.stacks import Stack, load_stack
+from dexprior.data.stacks import Stack, fingerprint, load_stack, split_stack
 from dexprior.envs.line import SimBackend
 from dexprior.envs.line.base import MAX_TWIST
 from dexprior.envs.line.panel import Panel
@@ -42,9 +42,9 @@ from dexprior.pose.estimator import (
     train_estimator,
 )
 from dexprior.pose.fusion import fuse_hands
-from dexprior.prior.evaluation import evaluate_samples, rank_samples
+from dexprior.prior.evaluation import evaluate_prior, rank_samples
 from dexprior.prior.sampling import HandObjectPipeline, load_prior, save_prior
-from dexprior.prior.training import PriorConfig, prior_stack, train_prior
+from dexprior.prior.training import PriorConfig, train_prior
 from dexprior.retarget.arm_ik import solve_arm
 from dexprior.retarget.evaluation import replay_onsets
 from dexprior.retarget.network import (
@@ -129,22 +129,27 @@ def stage_prior(
     """Train the video prior, on a folder of plain clips as well where one is given; evaluate it on held-out clips."""
 
     def work() -> dict[str, Any]:
-        train, held_out = _split(demonstrations, config.size, config.holdout)
+        train, held_out = split_stack(load_stack(demonstrations, config.size), config.holdout)
         plain = None
         if videos is not None:
             plain = PlainClips(videos, size=config.size, fps=train.fps, window=config.video_window)
         denoiser = train_prior(train, config, folder, seed=seed, plain=plain)
         if not PartialState().is_main_process:
             sys.exit(0)  # one rank evaluates and records
-        save_prior(denoiser, folder / "checkpoint", seed=seed, fps=train.fps, extra={})
+        save_prior(
+            denoiser,
+            folder / "checkpoint",
+            seed=seed,
+            extra={"tasks": sorted({str(row.get("task")) for row in train.info})},
+        )
         pipeline, _ = load_prior(folder / "checkpoint")
         few = held_out[:24]
-        samples = pipeline(few.conditions, seed=seed, fps=few.fps, provenance={"checkpoint": str(folder.name)})
+        samples = pipeline(few.conditions, seed=seed, provenance={"checkpoint": str(folder.name)})
         save(samples, folder / "samples.safetensors", producer="prior", seed=seed, config=config)
-        return evaluate_samples(samples, few, InsertionConfig())
+        return evaluate_prior(samples, few, train)
 
-    sources = [demonstrations / "index.jsonl", *([] if videos is None else [videos / "metadata.json"])]
-    return run_stage(folder, "prior", config, seed, work, parents=_parents(*sources))
+    parents = _parents(*([] if videos is None else [videos / "metadata.json"]))
+    return run_stage(folder, "prior", config, seed, work, parents=(fingerprint(demonstrations), *parents))
 
 
 def stage_estimator(
@@ -153,14 +158,15 @@ def stage_estimator(
     """Train the pose estimator; its error on held-out clips, and its disagreement with the prior's motion stream."""
 
     def work() -> dict[str, Any]:
-        train, held_out = _split(demonstrations, config.size, holdout)
+        train, held_out = split_stack(load_stack(demonstrations, config.size), holdout)
         model = train_estimator(train, config, folder, seed=seed)
         save_estimator(model, folder / "estimator.safetensors", seed=seed)
         errors, wrist = [], []
         for k in range(len(held_out)):
-            hand = estimate(model, held_out.frames[k], held_out.conditions[k].camera, held_out.fps)
-            errors.append(np.linalg.norm(hand.joints - held_out.joints[k], axis=-1).mean(axis=-1))
-            wrist.append(np.linalg.norm(hand.wrist_pose[:, :3] - held_out.wrist_pose[k, :, :3], axis=-1))
+            n = held_out.length[k]
+            hand = estimate(model, held_out.seen(k), held_out.conditions[k].camera, held_out.fps)
+            errors.append(np.linalg.norm(hand.joints - held_out.joints[k, :n], axis=-1).mean(axis=-1))
+            wrist.append(np.linalg.norm(hand.wrist_pose[:, :3] - held_out.wrist_pose[k, :n, :3], axis=-1))
         samples = load_all(prior / "samples.safetensors", VideoSample)
         apart = [joint_error(_estimated(model, s), s.hand).mean() for s in samples]
         return {
@@ -180,7 +186,7 @@ def stage_retargeter(
     """Train the retargeting network; replay held-out clips on the simulated arm and compare contact onsets."""
 
     def work() -> dict[str, Any]:
-        train, held_out = _split(demonstrations, size, holdout)
+        train, held_out = split_stack(load_stack(demonstrations, size), holdout)
         model = train_retargeter(train, config, folder, seed=seed)
         save_retargeter(model, folder / "retargeter.safetensors", seed=seed)
         few = held_out[:32]
@@ -196,7 +202,7 @@ def stage_retargeter(
             "feasible": float(np.mean([m.trajectory.feasible.mean() for m in moved]))
         }
 
-    return run_stage(folder, "retargeter", config, seed, work, parents=_parents(demonstrations / "index.jsonl"))
+    return run_stage(folder, "retargeter", config, seed, work, parents=(fingerprint(demonstrations),))
 
 
 def stage_behavior(
@@ -207,14 +213,13 @@ def stage_behavior(
     def work() -> dict[str, Any]:
         panel = Panel.sample("train", TRAINING_FAMILY, config.scenes, seed=seed, purpose="training")
         panel.save(folder / "panel.json")
-        pipeline, info = load_prior(prior / "checkpoint")
+        pipeline, _ = load_prior(prior / "checkpoint")
         bank, result = build_bank(
             panel,
             pipeline,
             load_estimator(estimator / "estimator.safetensors"),
             load_retargeter(retargeter / "retargeter.safetensors"),
             config,
-            fps=info["fps"],
             seed=seed,
             examples=folder / "examples.safetensors",
         )
@@ -387,7 +392,6 @@ def build_bank(
     retargeter: Retargeter,
     config: BankConfig,
     *,
-    fps: float,
     seed: int,
     examples: Path | None = None,
 ) -> tuple[BehaviorPrior, dict[str, Any]]:
@@ -398,21 +402,22 @@ def build_bank(
     """
     from tqdm import tqdm
 
-    size = pipeline.denoiser.config.size
+    net = pipeline.denoiser.config
     conditions: list[PriorCondition] = []
     for instance in panel:
         scene = {"nut": np.array(instance.nut), "bolt": np.array(instance.bolt), "nut_yaw": instance.nut_yaw}
         # one way to reach and to hold in every scene: what differs is the scene, and the prior's own noise
-        conditions += [scene_condition(InsertionConfig(), scene, seed=seed, size=size)] * config.candidates
+        condition = scene_condition(InsertionConfig(), scene, seed=seed, size=net.size, frames=net.frames, fps=net.fps)
+        conditions += [condition] * config.candidates
     pipeline.set_progress_bar_config(disable=True)
     kept: list[list[Retargeted]] = []
     for k in tqdm(range(len(panel)), desc="sample and retarget", unit="scene"):
         mine = conditions[k * config.candidates : (k + 1) * config.candidates]
         samples = pipeline(
-            mine, seed=seed + k, fps=fps, motion_steps=config.motion_steps, video_steps=config.video_steps,
+            mine, seed=seed + k, motion_steps=config.motion_steps, video_steps=config.video_steps,
             provenance={"scene": k},
         )  # fmt: skip
-        best = rank_samples(samples, InsertionConfig())[: config.samples]
+        best = rank_samples(samples, mine)[: config.samples]
         if len(best) < config.samples:
             raise BadInput(f"{config.candidates} candidates cannot give {config.samples} samples a scene")
         kept.append([retarget_sample(samples[i], _estimated(estimator, samples[i]), retargeter) for i in best])
@@ -464,24 +469,15 @@ def _retarget(model: Retargeter, hand: HandTrajectory, held: ObjectTrajectory) -
 
 
 def _recorded(stack: Stack, k: int) -> tuple[HandTrajectory, ObjectTrajectory]:
-    """Hand and nut of a recorded clip."""
-    n = stack.frames.shape[1]
-    t, valid = np.arange(n) / stack.fps, np.ones(n, dtype=bool)
+    """Hand and object of a recorded clip."""
+    n = stack.length[k]
+    t = np.arange(n) / stack.fps
     hand = HandTrajectory(
-        t=t, side="right", wrist_pose=stack.wrist_pose[k], finger_pose=stack.finger_pose[k], betas=np.zeros(10),
-        joints=stack.joints[k], contact=stack.contact[k], force=stack.force[k], valid=valid,
-        sigma=np.zeros((n, 21)), scale_known=True,
+        t=t, side="right", wrist_pose=stack.wrist_pose[k, :n], finger_pose=stack.finger_pose[k, :n],
+        betas=np.zeros(10), joints=stack.joints[k, :n], contact=stack.contact[k, :n], force=stack.force[k, :n],
+        valid=stack.hand_known[k, :n], sigma=np.zeros((n, 21)), scale_known=True,
     )  # fmt: skip
-    return hand, ObjectTrajectory(object="nut", t=t, pose=stack.object_pose[k], valid=valid)
-
-
-def _split(demonstrations: Path, size: int, holdout: float) -> tuple[Stack, Stack]:
-    """Training and held-out clips: the last ones are held out, by number, so every stage leaves out the same."""
-    stack = prior_stack(load_stack(demonstrations, size), size)
-    cut = len(stack) - max(round(holdout * len(stack)), 1)
-    if cut < 1:
-        raise BadInput(f"{len(stack)} clips cannot be split with a hold-out of {holdout}")
-    return stack[:cut], stack[cut:]
+    return hand, ObjectTrajectory(object="object", t=t, points=stack.points[k, :n], valid=stack.object_known[k, :n])
 
 
 def _mean_mm(values: np.ndarray) -> dict[str, float]:

@@ -121,14 +121,17 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
     Args:
         stack: clips with frames of `config.size` pixels.
     """
-    if stack.frames.shape[1] < config.window:
-        raise BadInput(f"clips of {stack.frames.shape[1]} frames are shorter than the window of {config.window}")
+    length = stack.length
+    long = np.flatnonzero(length >= config.window)
+    if not len(long):
+        raise BadInput(f"clips of {length.max()} frames are shorter than the window of {config.window}")
     torch.manual_seed(seed)
     model = PoseEstimator(config)
     target = _targets(stack)
-    model.wrist_mean.copy_(target["wrist"].mean((0, 1)))
-    model.wrist_std.copy_(target["wrist"].std((0, 1)))
-    model.finger_mean.copy_(target["fingers"].mean((0, 1)))
+    known = torch.from_numpy(stack.hand_known)
+    model.wrist_mean.copy_(target["wrist"][known].mean(0))
+    model.wrist_std.copy_(target["wrist"][known].std(0))
+    model.finger_mean.copy_(target["fingers"][known].mean(0))
     model.intrinsics.copy_(torch.from_numpy(_intrinsics(stack.conditions[0].camera).astype(np.float32)))
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
@@ -146,8 +149,8 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
     with TrainingLog(folder, "train estimator", config.steps, history) as log:
         while step < config.steps:
             rng = np.random.default_rng([seed, step])
-            clips = rng.integers(len(stack), size=config.clips)
-            starts = rng.integers(stack.frames.shape[1] - config.window + 1, size=config.clips)
+            clips = long[rng.integers(len(long), size=config.clips)]
+            starts = rng.integers(length[clips] - config.window + 1)
             frames = _augment(_windows(stack.frames, clips, starts, config.window), config, rng)
             batch = {
                 name: torch.stack([value[c, s : s + config.window] for c, s in zip(clips, starts)])

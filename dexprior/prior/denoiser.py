@@ -15,12 +15,12 @@ import torch
 from diffusers import ConfigMixin, ModelMixin
 from diffusers.configuration_utils import register_to_config
 from einops import rearrange
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from dexprior.prior.conditioning import ConditionEncoder, straight_path
+from dexprior.prior.conditioning import ConditionEncoder, frame_of_target, straight_path
 from dexprior.prior.maps import MAP_CHANNELS, control_maps
-from dexprior.prior.motion import FINGERS, MOTION_SIZE, OBJECT, WRIST
+from dexprior.prior.motion import MOTION_SIZE, POINTS, WRIST_ROT
 
 __all__ = ["JointDenoiser"]
 
@@ -32,11 +32,12 @@ class JointDenoiser(ModelMixin, ConfigMixin):
     """Predicts clean motion and clean video from noisy ones.
 
     Args:
-        frames: of a clip; a multiple of `patch`.
+        frames: of the longest clip; a multiple of `patch`.
         size: of a frame [px]; a multiple of 8.
         width, layers, heads: of the transformer.
         patch: frames in a motion token.
         channels: of the video stage at half resolution.
+        fps: frames per second.
     """
 
     motion_mean: Tensor
@@ -53,8 +54,10 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         patch: int = 3,
         channels: int = 40,
         dropout: float = 0.05,
+        fps: float = 24.0,
     ) -> None:
         super().__init__()
+        self.fps = fps
         self.motion = MotionStage(frames, size, width, layers, heads, patch, dropout)
         self.video = VideoStage(channels)
         self.register_buffer("motion_mean", torch.zeros(MOTION_SIZE))
@@ -62,50 +65,58 @@ class JointDenoiser(ModelMixin, ConfigMixin):
 
     def denoise_motion(
         self,
-        noisy: Float[Tensor, "batch time 73"],
+        noisy: Float[Tensor, "batch time 112"],
         sigma: Float[Tensor, " batch"],
         low_video: Float[Tensor, "batch time 3 low low"],
         video_sigma: Float[Tensor, " batch"],
         condition: dict[str, Tensor],
-    ) -> Float[Tensor, "batch time 73"]:
+    ) -> Float[Tensor, "batch time 112"]:
         """Clean motion, standardised.
+
+        What the condition gives is given: hand and object at the first frame, and the wrist at the target's.
 
         Args:
             noisy: (1 - sigma) * clean + sigma * noise, standardised.
             low_video: the noisy video, shrunk by `LOW`.
         """
-        path = straight_path(condition, noisy.shape[1])
+        path = straight_path(condition, noisy.shape[1], self.fps)
         straight = self.motion_mean.expand(*path.shape[:2], -1).clone()
-        straight[..., WRIST.start : FINGERS.stop] = path[..., :54]
-        straight[..., OBJECT] = path[..., 54:]
-        return self.motion(noisy, sigma, low_video, video_sigma, condition, self.standard(straight))
+        straight[..., : POINTS.stop] = path
+        straight = self.standard(straight)
+        target = frame_of_target(condition, self.fps)
+        correction = self.motion(noisy, sigma, low_video, video_sigma, condition, straight, target, self.fps)
+        return torch.where(self._given(target, noisy), straight, straight + correction)
+
+    @staticmethod
+    def _given(target: Float[Tensor, " batch"], motion: Tensor) -> Bool[Tensor, "batch time 112"]:
+        frame = torch.arange(motion.shape[1], device=motion.device)
+        given = torch.zeros(motion.shape, dtype=torch.bool, device=motion.device)
+        given[..., : WRIST_ROT.stop] = (frame == target[:, None])[..., None]
+        given[:, 0, : POINTS.stop] = True
+        return given
 
     def denoise_video(
         self,
         noisy: Float[Tensor, "batch time 3 size size"],
         sigma: Float[Tensor, " batch"],
-        motion: Float[Tensor, "batch time 73"],
+        motion: Float[Tensor, "batch time 112"],
         condition: dict[str, Tensor],
-        start: Float[Tensor, "batch 73"] | None = None,
+        known: Bool[Tensor, "batch time 2"] | None = None,
     ) -> Float[Tensor, "batch time 3 size size"]:
         """Clean video in [-1, 1].
 
         Args:
             motion: standardised motion of the same frames.
-            start: standardised motion of the clip's first frame, when `motion` is a window of the clip.
+            known: whether hand and object are known; all is when omitted.
         """
-        physical = self.physical(motion)
-        first = physical[:, :1] if start is None else self.physical(start)[:, None]
-        maps = control_maps(torch.cat([first, physical], 1), condition["cloud"], condition["camera"], noisy.shape[-1])[
-            :, 1:
-        ]
+        maps = control_maps(self.physical(motion), condition, noisy.shape[-1], known=known)
         return self.video(noisy, sigma, maps)
 
-    def physical(self, motion: Float[Tensor, "*batch 73"]) -> Float[Tensor, "*batch 73"]:
+    def physical(self, motion: Float[Tensor, "*batch 112"]) -> Float[Tensor, "*batch 112"]:
         """Undo the standardisation."""
         return motion * self.motion_std + self.motion_mean
 
-    def standard(self, motion: Float[Tensor, "*batch 73"]) -> Float[Tensor, "*batch 73"]:
+    def standard(self, motion: Float[Tensor, "*batch 112"]) -> Float[Tensor, "*batch 112"]:
         """Standardise."""
         return (motion - self.motion_mean) / self.motion_std
 
@@ -122,7 +133,7 @@ class MotionStage(nn.Module):
         self.condition = ConditionEncoder(width)
         self.embed = nn.Linear(patch * MOTION_SIZE, width)
         self.see = nn.Linear(patch * low, width)
-        self.guide = nn.Linear(patch * MOTION_SIZE, width)
+        self.guide = nn.Linear(patch * (MOTION_SIZE + 3), width)
         self.times = nn.ModuleList([SigmaEmbedding(width) for _ in range(2)])
         self.position = nn.Parameter(0.02 * torch.randn(frames // patch, width))
         layer = nn.TransformerEncoderLayer(
@@ -136,23 +147,41 @@ class MotionStage(nn.Module):
 
     def forward(
         self,
-        noisy: Float[Tensor, "batch time 73"],
+        noisy: Float[Tensor, "batch time 112"],
         sigma: Float[Tensor, " batch"],
         low_video: Float[Tensor, "batch time 3 low low"],
         video_sigma: Float[Tensor, " batch"],
         condition: dict[str, Tensor],
-        straight: Float[Tensor, "batch time 73"],
-    ) -> Float[Tensor, "batch time 73"]:
-        """Clean motion, standardised, as a correction to the straight path."""
+        straight: Float[Tensor, "batch time 112"],
+        target: Float[Tensor, " batch"],
+        fps: float,
+    ) -> Float[Tensor, "batch time 112"]:
+        """What the clean motion adds to the straight path, both standardised; nothing attends to frames behind the
+        clip's end."""
+        phase, shown = _phases(condition, target, noisy.shape[1], fps)
         tokens = self.embed(rearrange(noisy, "b (n p) d -> b n (p d)", p=self.patch))
         tokens = tokens + self.see(rearrange(low_video, "b (n p) c y x -> b n (p c y x)", p=self.patch))
-        tokens = tokens + self.guide(rearrange(straight, "b (n p) d -> b n (p d)", p=self.patch))
+        guide = torch.cat([straight, phase], dim=-1)
+        tokens = tokens + self.guide(rearrange(guide, "b (n p) d -> b n (p d)", p=self.patch))
         tokens = tokens + self.position
         time = self.times[0](sigma) + self.times[1](video_sigma)
         given = self.condition(condition)
-        h = self.blocks(torch.cat([given, tokens], dim=1) + time[:, None])
+        behind = ~rearrange(shown, "b (n p) -> b n p", p=self.patch).any(-1)
+        ignored = torch.cat([behind.new_zeros(given.shape[:2]), behind], dim=1)
+        h = self.blocks(torch.cat([given, tokens], dim=1) + time[:, None], src_key_padding_mask=ignored)
         out = self.head(self.norm(h[:, given.shape[1] :]))
-        return straight + rearrange(out, "b n (p d) -> b (n p) d", p=self.patch)
+        return rearrange(out, "b n (p d) -> b (n p) d", p=self.patch)
+
+
+def _phases(
+    condition: dict[str, Tensor], target: Float[Tensor, " batch"], frames: int, fps: float
+) -> tuple[Float[Tensor, "batch time 3"], Bool[Tensor, "batch time"]]:
+    """Each frame's share of the way to the target, seconds since then, and whether it is in the clip."""
+    frame = torch.arange(frames, device=target.device, dtype=target.dtype)
+    share = (frame / target.clamp(min=1.0)[:, None]).clamp(max=1.0)
+    after = ((frame - target[:, None]) / fps).clamp(min=0.0)
+    shown = frame < (condition["seconds"] * fps).round()[:, None]
+    return torch.stack([share, after, shown.to(share)], dim=-1), shown
 
 
 class VideoStage(nn.Module):

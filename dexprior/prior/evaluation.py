@@ -1,80 +1,258 @@
-"""What a sample must get right: the goal, the laws of contact, and when contact starts."""
+"""What a sample must get right: the demonstrated motion, the goal, the laws of contact, and when contact starts.
+
+Every number stands beside those of predictors that learn nothing or little, and of the demonstrations themselves: a
+number that these reach as well says nothing about the prior.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, UInt8
 
 from dexprior.data.stacks import Stack
+from dexprior.geometry.transforms import fit_rigid, transform_points
+from dexprior.hands.skeleton import FINGER_RADIUS, forward
+from dexprior.prior.conditioning import condition_tensors, embed_text, straight_path
+from dexprior.prior.motion import FINGERS, POINTS, WRIST, WRIST_ROT, decode_motion, encode_motion, known_motion
 from dexprior.stats import bootstrap_mean
-from dexprior.types import VideoSample
-from dexprior.worlds.insertion import InsertionConfig
+from dexprior.types import PriorCondition, VideoSample
 
-__all__ = ["contact_law_violations", "evaluate_samples", "rank_samples"]
+__all__ = ["GAPS", "Motion", "contact_law_violations", "evaluate_prior", "evaluate_samples", "rank_samples"]
 
-_MOVES = 0.08  # [m/s] an object faster than this moves
-_NEAR = 0.015  # [m] from fingertip centre line to the surface, beyond the finger's own radius
+GAPS = (0.005, 0.010, 0.015, 0.020, 0.030)
+"""Distances from fingertip to surface up to which a fingertip counts as near [m]."""
+_NEAR = 0.015  # [m] the one of them that samples are ranked by
+_MOVES = 0.08  # [m/s] matter faster than this moves
 
 
-def contact_law_violations(sample: VideoSample, world: InsertionConfig) -> dict[str, float]:
+@dataclass(frozen=True)
+class Motion:
+    """What is compared of a clip."""
+
+    wrist: Float[np.ndarray, "time 3"]
+    joints: Float[np.ndarray, "time 21 3"]
+    points: Float[np.ndarray, "time track 3"]
+    contact: Float[np.ndarray, "time 5"]
+    fps: float
+    frames: UInt8[np.ndarray, "time size size 3"] | None = None
+
+    @classmethod
+    def of(cls, clip: VideoSample) -> Motion:
+        """Of a sample or a demonstration."""
+        hand = clip.hand
+        return cls(hand.wrist_pose[:, :3], hand.joints, clip.object.points, hand.contact, clip.fps, clip.frames)
+
+
+def contact_law_violations(motion: Motion, condition: PriorCondition, *, near: float = _NEAR) -> dict[str, float]:
     """Shares of frames that break a law of contact.
 
-    `moves_alone`: the object moves although no fingertip is near it. `touches_air`: a finger is said to touch although
-    its tip is not near the object.
+    `moves_alone`: the object's matter moves although no fingertip is near it. `touches_air`: a finger is said to touch
+    although its tip is not near the object.
+
+    Args:
+        motion: of the clip.
+        condition: its cloud is the object's surface; it is carried by the points that are followed.
+        near: distance from the fingertip's skin to the surface up to which it is near [m].
     """
-    tips = sample.hand.joints[:, 4::4]
-    offset = tips - sample.object.pose[:, None, :3]
-    radial = np.linalg.norm(offset[..., :2], axis=-1) - world.outer_radius
-    vertical = np.abs(offset[..., 2]) - world.height / 2
-    gap = np.maximum(np.maximum(radial, vertical), 0.0) - 0.008
-    near = gap < _NEAR
-    speed = np.linalg.norm(np.gradient(sample.object.pose[:, :3], sample.object.t, axis=0), axis=1)
-    alone = (speed > _MOVES) & ~near.any(axis=1)
-    touching = sample.hand.contact > 0.5
-    air = (touching & ~near).any(axis=1)
-    return {"moves_alone": float(alone.mean()), "touches_air": float(air.mean())}
+    moves_alone, touches_air = _violations(motion, condition, np.array([near]))
+    return {"moves_alone": float(moves_alone[0]), "touches_air": float(touches_air[0])}
 
 
-def evaluate_samples(samples: list[VideoSample], truth: Stack, world: InsertionConfig) -> dict[str, Any]:
-    """Samples for the conditions of held-out clips, against those clips."""
-    goal = _distance([s.object.pose[-1, :3] for s in samples], truth.object_pose[:, -1, :3])
-    wrist = _distance([s.hand.wrist_pose[-1, :3] for s in samples], truth.wrist_pose[:, -1, :3])
-    start = _distance([s.hand.wrist_pose[0, :3] for s in samples], truth.wrist_pose[:, 0, :3])
-    laws = [contact_law_violations(s, world) for s in samples]
-    onset = [
-        1000.0 * (a - b)
-        for a, b in ((_onset(s.hand.contact[:, 0]), _onset(c[:, 0])) for s, c in zip(samples, truth.contact))
-        if a is not None and b is not None
-    ]
-    onset = [o / truth.fps for o in onset]
-    pixels = np.mean([np.abs(s.frames.astype(float) - f).mean() for s, f in zip(samples, truth.frames)])
+def evaluate_prior(samples: Sequence[VideoSample], truth: Stack, train: Stack) -> dict[str, Any]:
+    """Samples for the conditions of held-out clips, beside predictors that need no prior.
+
+    `constant`: the mean of the training clips, whatever is asked for. `copy`: the condition's start and target, joined
+    by a straight line. `nearest`: the training clip with the nearest condition. `demonstrations`: the held-out clips.
+
+    Args:
+        samples: one for each clip of `truth`, in its order.
+        truth: held-out clips.
+        train: what the prior was trained on.
+    """
+    mean = _mean_motion(train)
+    nearest = _nearest(train, truth)
+    predictors = {
+        "prior": [Motion.of(sample) for sample in samples],
+        "constant": [_decoded(mean[: truth.length[k]], truth.fps) for k in range(len(truth))],
+        "copy": _copies(truth),
+        "nearest": [_fitted(_recorded(train, j), int(truth.length[k])) for k, j in enumerate(nearest)],
+        "demonstrations": [_recorded(truth, k) for k in range(len(truth))],
+    }
     return {
-        "n": len(samples),
-        "goal_error_mm": _summary(1000 * goal),
-        "target_wrist_error_mm": _summary(1000 * wrist),
-        "start_wrist_error_mm": _summary(1000 * start),
-        "moves_alone_share": _summary(np.array([v["moves_alone"] for v in laws])),
-        "touches_air_share": _summary(np.array([v["touches_air"] for v in laws])),
-        "contact_onset_error_ms": _summary(np.abs(np.array(onset))) if onset else None,
-        "pixel_error": float(pixels),
+        "clips": {"train": len(train), "held_out": len(truth), "left_out": train.left_out},
+        **{name: evaluate_samples(motions, truth) for name, motions in predictors.items()},
     }
 
 
-def rank_samples(samples: list[VideoSample], world: InsertionConfig) -> list[int]:
+def evaluate_samples(motions: Sequence[Motion], truth: Stack) -> dict[str, Any]:
+    """Motions for the conditions of held-out clips, against those clips, over the frames that are known."""
+    errors: dict[str, list[float]] = {
+        name: [] for name in ("wrist", "joints", "object", "goal", "start_wrist", "target_wrist")
+    }
+    onset, agree, pixels, laws = [], [], [], []
+    for k, motion in enumerate(motions):
+        real, condition = _recorded(truth, k), truth.conditions[k]
+        n = len(real.wrist)
+        hand, thing = truth.hand_known[k, :n], truth.object_known[k, :n]
+        at = min(round(condition.target_at * truth.fps), n - 1)
+        wrist = np.linalg.norm(motion.wrist - real.wrist, axis=-1)
+        joints = np.linalg.norm(motion.joints - real.joints, axis=-1).mean(axis=-1)
+        points = np.linalg.norm(motion.points - real.points, axis=-1).mean(axis=-1)
+        ends = motion.points[-1].mean(axis=0) - real.points[-1].mean(axis=0)
+        for name, value in (
+            ("wrist", wrist[hand]), ("joints", joints[hand]), ("object", points[thing]),
+            ("goal", np.linalg.norm(ends[None], axis=-1)[thing[-1:]]),
+            ("start_wrist", wrist[:1][hand[:1]]), ("target_wrist", wrist[at : at + 1][hand[at : at + 1]]),
+        ):  # fmt: skip
+            if len(value):
+                errors[name].append(1000.0 * float(value.mean()))
+        if motion.frames is not None and real.frames is not None:
+            pixels.append(float(np.abs(motion.frames.astype(np.float32) - real.frames).mean()))
+        if truth.touch_known[k]:
+            touching, wanted = motion.contact > 0.5, real.contact > 0.5
+            agree.append(float((touching == wanted).mean()))
+            first, hoped = (int(t.any(axis=1).argmax()) if t.any() else None for t in (touching, wanted))
+            if first is not None and hoped is not None:
+                onset.append(1000.0 * abs(first - hoped) / truth.fps)
+        laws.append(_violations(motion, condition, np.array(GAPS)))
+    summary: dict[str, Any] = {f"{name}_error_mm": _summary(values) for name, values in errors.items()}
+    alone, air = (np.stack([law[k] for law in laws]).mean(axis=0) for k in range(2))
+    return summary | {
+        "n": len(motions),
+        "contact_onset_error_ms": _summary(onset),
+        "contact_agreement": _summary(agree),
+        "pixel_error": _summary(pixels),
+        "laws": {"gap_mm": [1000 * g for g in GAPS], "moves_alone": _rounded(alone), "touches_air": _rounded(air)},
+    }
+
+
+def rank_samples(samples: Sequence[VideoSample], conditions: Sequence[PriorCondition]) -> list[int]:
     """Indices from the sample that breaks the fewest laws of contact to the one that breaks most."""
-    return sorted(range(len(samples)), key=lambda k: sum(contact_law_violations(samples[k], world).values()))
+
+    def broken(k: int) -> float:
+        return sum(contact_law_violations(Motion.of(samples[k]), conditions[k]).values())
+
+    return sorted(range(len(samples)), key=broken)
 
 
-def _distance(a: list[np.ndarray], b: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(np.stack(a) - b, axis=1)
+# --- laws of contact ---
 
 
-def _onset(contact: np.ndarray) -> int | None:
-    touching = contact > 0.5
-    return int(touching.argmax()) if touching.any() else None
+def _violations(
+    motion: Motion, condition: PriorCondition, gaps: Float[np.ndarray, " gap"]
+) -> tuple[Float[np.ndarray, " gap"], Float[np.ndarray, " gap"]]:
+    away = _away(motion.joints[:, 4::4], motion.points, condition) - FINGER_RADIUS
+    near = away[..., None] < gaps
+    speed = np.linalg.norm(np.gradient(motion.points, 1.0 / motion.fps, axis=0), axis=-1).mean(axis=1)
+    alone = (speed > _MOVES)[:, None] & ~near.any(axis=1)
+    air = ((motion.contact > 0.5)[..., None] & ~near).any(axis=1)
+    return alone.mean(axis=0), air.mean(axis=0)
 
 
-def _summary(values: np.ndarray) -> dict[str, float]:
-    mean, low, high = bootstrap_mean(values)
+def _away(
+    tips: Float[np.ndarray, "time 5 3"], points: Float[np.ndarray, "time track 3"], condition: PriorCondition
+) -> Float[np.ndarray, "time 5"]:
+    """Distance of fingertips to the object's surface [m]; each point of the cloud stands for a disc around it."""
+    cloud = condition.cloud[condition.moves]
+    surface, normal = cloud[:, :3], cloud[:, 3:]
+    apart = np.linalg.norm(surface[:, None] - surface, axis=-1) + np.where(np.eye(len(surface)), np.inf, 0.0)
+    radius = 0.7 * float(np.median(apart.min(axis=1))) if len(surface) > 1 else 0.0
+    if condition.pose is not None:
+        moved = fit_rigid(condition.points, points)
+        turned = transform_points(np.concatenate([np.zeros_like(moved[:, :3]), moved[:, 3:]], axis=1), normal)
+        at = transform_points(moved, surface)
+    else:
+        nearest = np.linalg.norm(surface[:, None] - condition.points, axis=-1).argmin(axis=1)
+        at = surface + points[:, nearest] - condition.points[nearest]
+        turned = np.broadcast_to(normal, at.shape)
+    offset = tips[:, :, None] - at[:, None]
+    above = np.einsum("tfpi,tpi->tfp", offset, turned)
+    aside = np.sqrt(np.maximum((offset**2).sum(axis=-1) - above**2, 0.0))
+    # a sheet is met from both sides, a body's surface only from outside
+    above = np.abs(above) if condition.pose is None else np.maximum(above, 0.0)
+    return np.hypot(above, np.maximum(aside - radius, 0.0)).min(axis=-1)
+
+
+# --- predictors that learn little ---
+
+
+def _recorded(stack: Stack, k: int) -> Motion:
+    n = stack.length[k]
+    return Motion(
+        stack.wrist_pose[k, :n, :3], stack.joints[k, :n], stack.points[k, :n], stack.contact[k, :n], stack.fps,
+        stack.seen(k),
+    )  # fmt: skip
+
+
+def _decoded(motion: Float[np.ndarray, "time 112"], fps: float) -> Motion:
+    parts = decode_motion(motion)
+    joints = forward(parts["wrist_pose"], parts["finger_pose"])
+    return Motion(parts["wrist_pose"][:, :3], joints, parts["points"], parts["contact"], fps)
+
+
+def _mean_motion(train: Stack) -> Float[np.ndarray, "time 112"]:
+    """Frame by frame; a clip that has ended, or does not know a number, has no say."""
+    motion, known = encode_motion(train), known_motion(train)
+    overall = (motion * known).sum(axis=(0, 1)) / np.maximum(known.sum(axis=(0, 1)), 1)
+    count = known.sum(axis=0)
+    return np.where(count > 0, (motion * known).sum(axis=0) / np.maximum(count, 1), overall)
+
+
+def _copies(truth: Stack) -> list[Motion]:
+    """The straight path of each condition; the target's fingers touch from half of the way on."""
+    time = truth.frames.shape[1]
+    path = straight_path(condition_tensors(truth.conditions), time, truth.fps).double().numpy()
+    motion = np.zeros((*path.shape[:2], encode_motion(truth[:1]).shape[-1]))
+    for group in (WRIST, WRIST_ROT, FINGERS, POINTS):
+        motion[..., group] = path[..., group]
+    copies = []
+    for k, condition in enumerate(truth.conditions):
+        made = _decoded(motion[k, : truth.length[k]], truth.fps)
+        late = np.arange(len(made.wrist)) >= condition.target_at * truth.fps / 2
+        copies.append(Motion(made.wrist, made.joints, made.points, late[:, None] * condition.target.touching, made.fps))
+    return copies
+
+
+def _nearest(train: Stack, truth: Stack) -> list[int]:
+    """For each held-out clip the training clip whose condition is nearest, in units of the training set's spread."""
+
+    def described(stack: Stack) -> tuple[np.ndarray, np.ndarray]:
+        rows = [
+            np.concatenate(
+                [
+                    c.start.wrist_pose[:3], c.target.wrist_pose[:3], c.points.mean(axis=0),
+                    [c.target_at / 10, c.seconds / 10],
+                ]
+            )
+            for c in stack.conditions
+        ]  # fmt: skip
+        return np.array(rows), np.array([embed_text(c.text) for c in stack.conditions])
+
+    (places, texts), (asked, words) = described(train), described(truth)
+    scale = max(float(places.std(axis=0).mean()), 1e-6)
+    distance = np.linalg.norm((asked[:, None] - places) / scale, axis=-1) + 2.0 * (1.0 - words @ texts.T)
+    return [int(k) for k in distance.argmin(axis=1)]
+
+
+def _fitted(motion: Motion, n: int) -> Motion:
+    """Cut to n frames, or its last one repeated."""
+    rows = np.minimum(np.arange(n), len(motion.wrist) - 1)
+    frames = None if motion.frames is None else motion.frames[rows]
+    return Motion(
+        motion.wrist[rows], motion.joints[rows], motion.points[rows], motion.contact[rows], motion.fps, frames
+    )
+
+
+def _summary(values: Sequence[float]) -> dict[str, float] | None:
+    if not len(values):
+        return None
+    mean, low, high = bootstrap_mean(np.array(values))
     return {"mean": mean, "low": low, "high": high, "median": float(np.median(values))}
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return [round(float(v), 4) for v in values]

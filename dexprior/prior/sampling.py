@@ -16,6 +16,7 @@ from dexprior.artifacts import make_header, read_object, write_json
 from dexprior.data.contacts import contact_schedule
 from dexprior.data.stacks import resized_camera
 from dexprior.errors import ArtifactError, BadInput
+from dexprior.geometry.transforms import fit_rigid, pose_multiply, transform_points
 from dexprior.hands.skeleton import forward
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.denoiser import LOW, JointDenoiser
@@ -24,7 +25,7 @@ from dexprior.types import HandTrajectory, ObjectTrajectory, PriorCondition, Vid
 
 __all__ = ["HandObjectPipeline", "load_prior", "save_prior"]
 
-SCHEMA = "dexprior.prior/1"
+SCHEMA = "dexprior.prior/2"
 MOTION_SIGMA = 0.005
 """Claimed spread of a sample's own joints [m]: about the error of wrist and goal on held-out conditions."""
 
@@ -60,30 +61,37 @@ class HandObjectPipeline(DiffusionPipeline):
         conditions: list[PriorCondition],
         *,
         seed: int = 0,
-        fps: float = 24.0,
         motion_steps: int = 12,
         video_steps: int = 3,
         overlap: int = 1,
         provenance: dict[str, Any] | None = None,
     ) -> list[VideoSample]:
-        """One sample for each condition.
+        """One sample for each condition, as long as it says.
+
+        A rigid object's points are moved by the rigid motion that fits the denoised ones best.
 
         Args:
             conditions: what to sample for; repeat one to get several samples of it.
             seed: sample k depends on (seed, k) only, not on how many are drawn together.
-            fps: of the clips that the prior was trained on.
             motion_steps, video_steps: Euler steps of each stream.
             overlap: how many of the motion's last steps the video already follows.
 
         Raises:
-            BadInput: no condition, or an overlap that exceeds either stream.
+            BadInput: no condition, or one whose clip is longer than those that the prior was trained on, or an overlap
+                that exceeds either stream.
         """
         if not conditions:
             raise BadInput("nothing to sample: the list of conditions is empty")
         if not 0 <= overlap <= min(motion_steps, video_steps):
             raise BadInput(f"overlap = {overlap}: must lie in 0..{min(motion_steps, video_steps)}")
         net = self.denoiser
-        frames, size = net.config.frames, net.config.size
+        frames, size, fps = net.config.frames, net.config.size, net.config.fps
+        lengths = [round(c.seconds * fps) for c in conditions]
+        if not 0 < min(lengths) <= max(lengths) <= frames:
+            raise BadInput(
+                f"a condition asks for {max(lengths)} frames (and one for {min(lengths)}); this prior samples 1 to "
+                f"{frames} at {fps:g} a second"
+            )
         condition = {k: v.to(self.device) for k, v in condition_tensors(conditions).items()}
         motion = self._noise(len(conditions), (frames, net.motion_mean.shape[0]), seed, 0)
         video = self._noise(len(conditions), (frames, 3, size, size), seed, 1)
@@ -117,8 +125,8 @@ class HandObjectPipeline(DiffusionPipeline):
         physical = net.physical(motion).double().cpu().numpy()
         origin = {"source": "prior", "seed": seed, **(provenance or {})}
         return [
-            _sample(c, m, p, fps, size, {**origin, "index": k})
-            for k, (c, m, p) in enumerate(zip(conditions, physical, pixels))
+            _sample(c, m[:n], p[:n], fps, size, {**origin, "index": k})
+            for k, (c, m, p, n) in enumerate(zip(conditions, physical, pixels, lengths))
         ]
 
     def _noise(self, n: int, shape: tuple[int, ...], seed: int, stream: int) -> Tensor:
@@ -129,14 +137,14 @@ class HandObjectPipeline(DiffusionPipeline):
         return torch.stack(rows).to(self.device)
 
 
-def save_prior(denoiser: JointDenoiser, folder: Path, *, seed: int, fps: float, extra: dict[str, Any]) -> Path:
+def save_prior(denoiser: JointDenoiser, folder: Path, *, seed: int, extra: dict[str, Any]) -> Path:
     """Write a checkpoint: diffusers' own folder layout (safetensors and JSON) and a dexprior header."""
     pipeline = HandObjectPipeline.fresh(denoiser)
     denoiser.save_pretrained(folder / "denoiser", safe_serialization=True)
     pipeline.motion_scheduler.save_pretrained(folder / "motion_scheduler")
     pipeline.video_scheduler.save_pretrained(folder / "video_scheduler")
     header = make_header(SCHEMA, producer="prior.training", seed=seed, config=dict(denoiser.config))
-    return write_json(folder / "dexprior.json", {"header": asdict(header), "fps": fps, **extra})
+    return write_json(folder / "dexprior.json", {"header": asdict(header), "fps": denoiser.config.fps, **extra})
 
 
 def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
@@ -149,7 +157,8 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
     note = folder / "dexprior.json"
     if not note.is_file():
         raise ArtifactError(f"{folder} holds no prior checkpoint; train one: dexprior train-prior")
-    info = read_object(note, "a prior's checkpoint", schema=SCHEMA)
+    again = "Make it again with `dexprior train-prior`"
+    info = read_object(note, "a prior's checkpoint", schema=SCHEMA, absent=again)
     try:
         # without the two options diffusers would fall back to a pickle, or to a model of this name on the internet
         denoiser, report = JointDenoiser.from_pretrained(
@@ -170,7 +179,7 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
 
 def _sample(
     condition: PriorCondition,
-    motion: Float[np.ndarray, "time 73"],
+    motion: Float[np.ndarray, "time 112"],
     frames: UInt8[np.ndarray, "time size size 3"],
     fps: float,
     size: int,
@@ -192,13 +201,17 @@ def _sample(
         sigma=np.full((n, 21), MOTION_SIGMA),
         scale_known=True,
     )
-    nut = ObjectTrajectory(object="nut", t=t, pose=parts["object_pose"], valid=np.ones(n, dtype=bool))
+    points, pose = parts["points"], None
+    if condition.pose is not None:
+        moved = fit_rigid(condition.points, points)
+        points, pose = transform_points(moved, condition.points), pose_multiply(moved, condition.pose)
+    thing = ObjectTrajectory(object="object", t=t, points=points, valid=np.ones(n, dtype=bool), pose=pose)
     return VideoSample(
         frames=frames,
         fps=fps,
         camera=resized_camera(condition.camera, size),
         hand=hand,
-        object=nut,
-        contact=contact_schedule(hand, nut),
+        object=thing,
+        contact=contact_schedule(hand, thing),
         provenance=provenance,
     )

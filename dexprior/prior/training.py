@@ -7,22 +7,21 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
-from jaxtyping import Float, UInt8
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from dexprior.artifacts import load_training_state, save_training_state
 from dexprior.config import Ge, Gt, Le, config
-from dexprior.data.clouds import NUT_POINTS
 from dexprior.data.plain_clips import PlainClips
-from dexprior.data.stacks import Stack, resized_camera
+from dexprior.data.stacks import Stack, resized
 from dexprior.errors import BadInput
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.denoiser import LOW, JointDenoiser
-from dexprior.prior.maps import MAP_CHANNELS, project
-from dexprior.prior.motion import CONTACT, OBJECT, WRIST, encode_motion, joints_of, standardise
+from dexprior.prior.maps import MAP_CHANNELS, fixed_map, project
+from dexprior.prior.motion import CONTACT, POINTS, WRIST, encode_motion, joints_of, known_motion, points_of, standardise
 from dexprior.progress import TrainingLog
 
-__all__ = ["PriorConfig", "PriorData", "batch_losses", "draw_batch", "prior_stack", "train_prior", "video_tensor"]
+__all__ = ["PriorConfig", "PriorData", "batch_losses", "draw_batch", "train_prior", "video_tensor"]
 
 
 @config
@@ -30,7 +29,7 @@ class PriorConfig:
     """The denoiser and its training."""
 
     size: Annotated[int, Ge(16)] = 48
-    """Width and height of sampled frames [px]; a multiple of 8 that divides the demonstrations' size."""
+    """Width and height of sampled frames [px]; a multiple of 8. Demonstrations are resized to it."""
     width: Annotated[int, Ge(16)] = 128
     """Width of the motion transformer."""
     layers: Annotated[int, Ge(1)] = 4
@@ -60,7 +59,7 @@ class PriorConfig:
     blind: Annotated[float, Ge(0), Le(1)] = 0.7
     """Share of motion examples that see pure noise for video: at sampling, motion leads."""
     holdout: Annotated[float, Ge(0), Le(0.9)] = 0.1
-    """Share of clips kept for evaluation."""
+    """Share of clips kept for evaluation: a function of their ids."""
     precision: Literal["no", "bf16"] = "no"
     """Mixed precision of accelerate."""
     checkpoint_every: Annotated[int, Ge(1)] = 100
@@ -74,15 +73,30 @@ class PriorConfig:
 
 
 class PriorData:
-    """Training tensors of a stack of clips."""
+    """Training tensors of a stack of clips; the pixels stay bytes.
 
-    def __init__(self, stack: Stack, size: int) -> None:
+    Args:
+        stack: clips.
+        patch: the motion is padded to a multiple of so many frames, by repeating the last one.
+
+    Raises:
+        BadInput: objects that are followed by another number of points than the prior's.
+    """
+
+    def __init__(self, stack: Stack, patch: int) -> None:
+        time = stack.frames.shape[1]
+        rows = np.minimum(np.arange(-(-time // patch) * patch), time - 1)
         self.frames: UInt8[np.ndarray, "clip time size size 3"] = stack.frames
-        self.motion = torch.from_numpy(encode_motion(stack).astype(np.float32))
+        self.length: Int[np.ndarray, " clip"] = stack.length
+        motion, known = encode_motion(stack)[:, rows], known_motion(stack)[:, rows]
+        known[:, time:] = False
+        self.mean, self.spread = standardise(motion, known)
+        self.motion, self.known = torch.from_numpy(motion.astype(np.float32)), torch.from_numpy(known)
         self.condition = condition_tensors(stack.conditions)
-        self.size = size
-        low = stack.frames.reshape(*stack.frames.shape[:2], size // LOW, LOW, size // LOW, LOW, 3).mean(axis=(3, 5))
-        self.low = torch.from_numpy((low / 127.5 - 1).astype(np.float32)).permute(0, 1, 4, 2, 3).contiguous()
+        self.size = stack.frames.shape[2]
+        self.low: UInt8[np.ndarray, "clip time low low 3"] = np.stack(
+            [resized(clip, self.size // LOW)[rows] for clip in stack.frames]
+        )
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -113,35 +127,34 @@ def train_prior(
     Random numbers of a step depend on (seed, step) alone, so a resumed run equals an uninterrupted one.
 
     Args:
-        stack: clips with frames of `config.size` pixels.
+        stack: clips with frames of `config.size` pixels, of any lengths.
         folder: for checkpoints, TensorBoard logs and, by accelerate, every rank's share of the work.
         plain: clips without hands, at the stack's size and rate, in windows of `config.video_window`; they train the
             video stage, which then sees empty control maps.
 
     Raises:
-        BadInput: clips too short for `config`, or a state of other settings or data in the folder.
+        BadInput: no clip that is long enough for `config`, or frames of another size.
+        ArtifactError: a state of other settings in the folder.
     """
     from accelerate import Accelerator
     from accelerate.utils import DistributedDataParallelKwargs, set_seed
 
     # a step without video leaves the video stage without gradients, which DDP must be told
     handlers = [DistributedDataParallelKwargs(find_unused_parameters=config.video_every > 1)]
-    frames = stack.frames.shape[1]
-    if frames % config.patch or frames < config.video_window:
+    if stack.length.max() < config.video_window or stack.frames.shape[2] != config.size:
         raise BadInput(
-            f"clips of {frames} frames need a patch that divides them (got {config.patch}) and a video_window that "
-            f"fits (got {config.video_window})"
+            f"clips of at most {stack.length.max()} frames of {stack.frames.shape[2]} px; prior.video_window is "
+            f"{config.video_window}, prior.size is {config.size}"
         )
     accelerator = Accelerator(mixed_precision=config.precision, kwargs_handlers=handlers)
     set_seed(seed)
-    data = PriorData(stack, config.size)
+    data = PriorData(stack, config.patch)
     model = JointDenoiser(
         frames=data.motion.shape[1], size=config.size, width=config.width, layers=config.layers,
-        heads=config.heads, patch=config.patch, channels=config.channels,
+        heads=config.heads, patch=config.patch, channels=config.channels, fps=stack.fps,
     )  # fmt: skip
-    mean, spread = standardise(data.motion.numpy())
-    model.motion_mean.copy_(torch.from_numpy(mean))
-    model.motion_std.copy_(torch.from_numpy(spread))
+    model.motion_mean.copy_(torch.from_numpy(data.mean))
+    model.motion_std.copy_(torch.from_numpy(data.spread))
     model.motion.condition.fit(data.condition["cloud"])
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     state_file = folder / "state.safetensors"
@@ -194,8 +207,9 @@ class _Losses(torch.nn.Module):
 
     def forward(
         self,
-        motion: Float[Tensor, "batch time 73"],
-        motion_noise: Float[Tensor, "batch time 73"],
+        motion: Float[Tensor, "batch time 112"],
+        known: Bool[Tensor, "batch time 112"],
+        motion_noise: Float[Tensor, "batch time 112"],
         sigma: Float[Tensor, " batch"],
         low: Float[Tensor, "batch time 3 low low"],
         low_noise: Float[Tensor, "batch time 3 low low"],
@@ -211,20 +225,21 @@ class _Losses(torch.nn.Module):
         seen = (1 - v) * low + v * low_noise / LOW  # averaging LOW x LOW pixels divides the noise by LOW
         predicted = model.denoise_motion(noisy, sigma, seen, video_sigma, condition)
         weight = torch.ones_like(clean[0, 0])
-        weight[WRIST], weight[OBJECT], weight[CONTACT] = 4.0, 4.0, 2.0
+        weight[WRIST], weight[POINTS], weight[CONTACT] = 4.0, 0.5, 2.0
         error = (predicted - clean).square()
         velocity = (predicted.diff(dim=1) - clean.diff(dim=1)).square()
         joints = joints_of(model.physical(predicted).float()) - joints_of(motion.float())
+        seen_twice = known[:, 1:] & known[:, :-1]
         terms = {
-            "motion": (weight * error).mean() + 0.5 * (weight * velocity).mean(),
-            "joints": (joints / 0.05).square().mean(),
+            "motion": _mean(weight * error, known) + 0.5 * _mean(weight * velocity, seen_twice),
+            "joints": _mean((joints / 0.05).square().mean((-1, -2)), known[..., 0]),
         }
         if video is not None:
             sv = video["sigma"][:, None, None, None, None]
             noisy_video = (1 - sv) * video["clean"] + sv * video["noise"]
             window = model.standard(video["motion"])
             predicted_video = model.denoise_video(
-                noisy_video, video["sigma"], window, video["condition"], model.standard(video["start"])
+                noisy_video, video["sigma"], window, video["condition"], video["known"]
             )
             terms["video"] = (video["weight"] * (predicted_video - video["clean"]).abs()).mean()
             if "plain" in video:
@@ -271,10 +286,11 @@ def draw_batch(
         return torch.randn(shape, generator=generator, device=device)
 
     clips = rng.integers(len(data), size=config.batch)
-    motion, low = data.motion[clips].to(device), data.low[clips].to(device)
+    motion, low = data.motion[clips].to(device), video_tensor(data.low[clips], device)
     blind = uniform(config.batch) < config.blind
     batch: dict[str, Any] = {
         "motion": motion,
+        "known": data.known[clips].to(device),
         "motion_noise": normal(motion.shape),
         "sigma": uniform(config.batch).clamp(min=1e-3),
         "low": low,
@@ -284,19 +300,24 @@ def draw_batch(
         "video": None,
     }
     if step % config.video_every == 0:
-        chosen = rng.integers(len(data), size=config.video_clips)
-        starts = rng.integers(data.motion.shape[1] - config.video_window + 1, size=config.video_clips)
+        long = np.flatnonzero(data.length >= config.video_window)
+        chosen = long[rng.integers(len(long), size=config.video_clips)]
+        starts = rng.integers(data.length[chosen] - config.video_window + 1)
         clean = data.video(chosen, starts, config.video_window, device)
-        window = torch.stack([data.motion[c, s : s + config.video_window] for c, s in zip(chosen, starts)]).to(device)
+        window, known = (
+            torch.stack([rows[c, s : s + config.video_window] for c, s in zip(chosen, starts)]).to(device)
+            for rows in (data.motion, data.known)
+        )
+        known = known[..., [WRIST.start, POINTS.start]]
         condition = _move(data.conditions(chosen), device)
         batch["video"] = {
             "clean": clean,
             "noise": normal(clean.shape),
             "sigma": uniform(len(chosen)).clamp(min=1e-3),
             "motion": window,
-            "start": data.motion[chosen, 0].to(device),
+            "known": known,
             "condition": condition,
-            "weight": _foreground(window, condition, data.size),
+            "weight": _foreground(window, known, condition, data.size),
         }
         if plain is not None:
             pixels = video_tensor(plain.draw(np.random.default_rng([seed, step, rank, 2]), config.plain_clips), device)
@@ -313,16 +334,26 @@ def _dropout_seed(seed: int, step: int, rank: int) -> int:
     return int(np.random.default_rng([seed, step, rank, 1]).integers(2**62))
 
 
+def _mean(values: Tensor, known: Tensor) -> Tensor:
+    """Over what is known."""
+    known = known.to(values)
+    return (values * known).sum() / known.sum().clamp(min=1.0)
+
+
 def _foreground(
-    motion: Float[Tensor, "batch time 73"], condition: dict[str, Tensor], size: int
+    motion: Float[Tensor, "batch time 112"],
+    known: Bool[Tensor, "batch time 2"],
+    condition: dict[str, Tensor],
+    size: int,
 ) -> Float[Tensor, "batch time 1 size size"]:
-    """Pixels near hand, object and bolt count more; the table is most of the picture and easy."""
-    rest = condition["cloud"][:, None, NUT_POINTS::4, :3].expand(-1, motion.shape[1], -1, -1)
-    places = torch.cat([joints_of(motion), motion[..., None, OBJECT], rest], dim=2)
-    pixels = project(condition["camera"], places)
+    """Pixels near hand, object and what it is put into count more; the table is most of the picture and easy."""
+    hand, thing = joints_of(motion), points_of(motion)[:, :, ::4]
+    drawn = known.repeat_interleave(torch.tensor([hand.shape[2], thing.shape[2]], device=known.device), dim=2)
+    pixels = project(condition["camera"], torch.cat([hand, thing], dim=2))
     grid = (torch.arange(size, device=motion.device) + 0.5) / size
     gauss = torch.exp(-0.5 * ((grid - pixels[..., None]) / 0.04) ** 2)
-    near = (gauss[..., 1, :].transpose(-1, -2) @ gauss[..., 0, :]).clamp(max=1.0)
+    x, y = gauss[..., 0, :], gauss[..., 1, :] * drawn[..., None].to(gauss)
+    near = (y.transpose(-1, -2) @ x + fixed_map(condition, size)).clamp(max=1.0)
     return (1.0 + 5.0 * near)[:, :, None]
 
 
@@ -339,11 +370,3 @@ def _move(value: Any, device: torch.device) -> Any:
     if isinstance(value, dict):
         return {k: _move(v, device) for k, v in value.items()}
     return value.to(device) if isinstance(value, Tensor) else value
-
-
-def prior_stack(stack: Stack, size: int) -> Stack:
-    """The stack with cameras that fit frames of `size` pixels."""
-    from dataclasses import replace
-
-    conditions = [replace(c, camera=resized_camera(c.camera, size)) for c in stack.conditions]
-    return replace(stack, conditions=conditions)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from jaxtyping import Float, UInt8
 
+from dexprior.data.objects import object_frame
 from dexprior.errors import BadInput, UnknownName
 from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.geometry.transforms import invert_pose, look_at, pose_multiply
@@ -69,7 +70,7 @@ def view_of(
     """A view that keeps the whole motion in the picture."""
     points = hand.joints.reshape(-1, 3)
     if object is not None:
-        points = np.concatenate([points, object.pose[:, :3]])
+        points = np.concatenate([points, object.centre])
     low, high = points.min(axis=0), points.max(axis=0)
     x, y, z = middle = (low + high) / 2
     radius = float(np.linalg.norm(points - middle, axis=1).max()) + 0.03
@@ -129,14 +130,14 @@ def draw_robot(
     T_base_tool = _site_pose(data, model.site(robot.tool).id)
     root_pose = pose_multiply(trajectory.ee_pose, invert_pose(T_base_tool))
 
+    shown = None if object is None else object_frame(object)
     frames = np.empty((len(range(0, len(trajectory), every)), *size, 3), dtype=np.uint8)
     with FrameRenderer(model, camera=_CAMERA, width=size[1], height=size[0]) as renderer:
         for k, source in enumerate(range(0, len(trajectory), every)):
             data.qpos[address] = trajectory.q[source]
             data.mocap_pos[base], data.mocap_quat[base] = root_pose[source, :3], root_pose[source, 3:]
-            if object is not None:
-                data.mocap_pos[thing] = object.pose[source, :3]
-                data.mocap_quat[thing] = object.pose[source, 3:]
+            if shown is not None:
+                data.mocap_pos[thing], data.mocap_quat[thing] = shown[source, :3], shown[source, 3:]
             mujoco.mj_forward(model, data)
             frames[k] = renderer.render(data)
     return frames
@@ -185,7 +186,7 @@ def _add_table(spec: mujoco.MjSpec, on_it: ObjectTrajectory | JointTrajectory, h
     """A slab under what moves, 15 cm wider than its track on every side: hands come from beyond the edge."""
     import mujoco
 
-    track = on_it.pose[:, :2] if isinstance(on_it, ObjectTrajectory) else on_it.ee_pose[:, :2]
+    track = on_it.centre[:, :2] if isinstance(on_it, ObjectTrajectory) else on_it.ee_pose[:, :2]
     low, high = track.min(axis=0) - 0.15, track.max(axis=0) + 0.15
     spec.worldbody.add_geom(
         type=mujoco.mjtGeom.mjGEOM_BOX,

@@ -47,9 +47,8 @@ def replay_onsets(
     n = len(trajectories)
     worlds = InsertionWorlds(world, n, family=TRAINING_FAMILY)
     middle = {p.name: float(np.sqrt(p.low * p.high)) if p.low > 0 else 0.0 for p in TRAINING_FAMILY.parameters}
-    yaw = 2 * np.arctan2(stack.object_pose[:, 0, 6], stack.object_pose[:, 0, 3])
-    nut = stack.object_pose[:, 0, :3] * [1.0, 1.0, 0.0]
-    worlds.reset(np.arange(n), nut=nut, nut_yaw=yaw[:, None], bolt=stack.bolt, parameters=[middle] * n)
+    nut, bolt, yaw = (np.array([row[name] for row in stack.info]) for name in ("nut", "bolt", "nut_yaw"))
+    worlds.reset(np.arange(n), nut=nut, nut_yaw=yaw[:, None], bolt=bolt, parameters=[middle] * n)
     joints = np.stack([tr.q[:, : len(ARM_JOINTS)] for tr in trajectories])
     opening = np.stack(openings)
     t = trajectories[0].t

@@ -205,8 +205,8 @@ class _Plan:
         first = len(self._rows) == 1
         above = goal + np.array([0.0, 0.0, c.clearance, 0.0, 0.0, 0.0, 0.0])
         lifted = pose if first else pose + np.array([0.0, 0.0, max(above[2] - pose[2], 0.0), 0.0, 0.0, 0.0, 0.0])
-        rise = 0.0 if first else max(np.linalg.norm(lifted - pose) / c.max_speed, 0.16)
-        span = max(np.linalg.norm(above[:3] - lifted[:3]) / c.max_speed, _turn(lifted, above) / _TURNING, 0.2)
+        rise = 0.0 if first else max(_apart(lifted, pose) / c.max_speed, 0.16)
+        span = max(_apart(above, lifted) / c.max_speed, _turn(lifted, above) / _TURNING, 0.2)
         need = rise + span + c.descent
         ready = max(wanted + self._late, now + need)
         spare = ready - now - need
@@ -304,6 +304,11 @@ def _closed(flags: Bool[np.ndarray, " time"], gap: int) -> Bool[np.ndarray, " ti
         if 1 < b - a <= gap + 1:
             out[a:b] = True
     return out
+
+
+def _apart(a: np.ndarray, b: np.ndarray) -> float:
+    """Distance of two poses [m]."""
+    return float(np.linalg.norm(a[:3] - b[:3]))
 
 
 def _turn(a: np.ndarray, b: np.ndarray) -> float:

@@ -145,8 +145,8 @@ def train_retargeter(stack: Stack, config: RetargetConfig, folder: Path, *, seed
     torch.manual_seed(seed)
     dt = 1.0 / stack.fps
     model = Retargeter(config)
-    features, _, _ = hand_features(stack.joints, stack.contact, stack.force, stack.object_pose[..., :3], dt)
-    model.scale.copy_(torch.from_numpy(features.std(axis=(0, 1)) + 1e-3))
+    features, _, _ = hand_features(stack.joints, stack.contact, stack.force, stack.points.mean(axis=2), dt)
+    model.scale.copy_(torch.from_numpy(features[stack.valid].std(axis=0) + 1e-3))
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=1e-4)
     state = folder / "state.safetensors"
     step = 0
@@ -182,7 +182,7 @@ def tool_trajectory(
 ) -> tuple[Float[np.ndarray, "time 7"], Float[np.ndarray, " time"]]:
     """Tool poses (gripper pointing down, pads along the human's pinch) and commanded openings [m]."""
     dt = float(np.median(np.diff(hand.t)))
-    features, pinch, direction = hand_features(hand.joints, hand.contact, hand.force, held.pose[:, :3], dt)
+    features, pinch, direction = hand_features(hand.joints, hand.contact, hand.force, held.centre, dt)
     tool, opening = model(
         torch.from_numpy(features[None].astype(np.float32)), torch.from_numpy(pinch[None].astype(np.float32))
     )
@@ -222,7 +222,7 @@ def _step_losses(
     dt: float,
     rng: np.random.Generator,
 ) -> dict[str, Tensor]:
-    joints, position = stack.joints[clips], stack.object_pose[clips][..., :3]
+    joints, position = stack.joints[clips], stack.points[clips].mean(axis=2)
     wobble = config.noise * _slow_noise(rng, (2, len(clips), joints.shape[1], 3))
     features, pinch, _ = hand_features(
         joints + wobble[0][:, :, None], stack.contact[clips], stack.force[clips], position + wobble[1], dt

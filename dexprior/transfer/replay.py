@@ -19,8 +19,7 @@ from dexprior.families import Event, ParameterFamily, Phenomena
 from dexprior.families.sensors.sampler import quantised
 from dexprior.reading import as_described, integer, mapping, number, numbers, text
 from dexprior.transfer.divergence import Signals
-from dexprior.worlds.tasks import Recording, Scenes, Task, TaskWorlds, make_task, record
-from dexprior.worlds.tasks.experts import expert_of
+from dexprior.worlds.tasks import Recording, Scenes, Task, TaskWorlds, expert_of, make_task, record
 
 __all__ = ["CHANNELS", "Probe", "SensorNoise", "as_the_expert_did", "probe_of", "replay", "wiping"]
 

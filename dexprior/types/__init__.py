@@ -9,7 +9,7 @@ from dexprior.types.collision import CollisionModel, ContactGeometry
 from dexprior.types.command import Command, CommandMode
 from dexprior.types.episode import Episode, View
 from dexprior.types.hand import FINGERS, HAND_JOINTS, MANO_JOINTS, HandTrajectory, Side
-from dexprior.types.object import ContactSchedule, ObjectTrajectory
+from dexprior.types.object import TRACKS, ContactSchedule, ObjectTrajectory
 from dexprior.types.prior import Camera, ContactConfiguration, PriorCondition, VideoSample
 from dexprior.types.robot import JointTrajectory, WrenchTrack
 from dexprior.types.trace import Channel, ChannelKind, Trace
@@ -18,6 +18,7 @@ __all__ = [
     "FINGERS",
     "HAND_JOINTS",
     "MANO_JOINTS",
+    "TRACKS",
     "Camera",
     "Channel",
     "ChannelKind",

@@ -52,7 +52,8 @@ class View:
 class Episode:
     """A clip, what it was conditioned on, and the wrench that was felt."""
 
-    schema: ClassVar[str] = "dexprior.episode/1"
+    schema: ClassVar[str] = "dexprior.episode/2"
+    command: ClassVar[str] = "dexprior data generate"
 
     sample: VideoSample
     condition: PriorCondition

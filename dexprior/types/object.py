@@ -8,35 +8,54 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 
+from dexprior.errors import BadInput
 from dexprior.types.check import Checker
 from dexprior.types.hand import FINGERS
 
-__all__ = ["ContactSchedule", "ObjectTrajectory"]
+__all__ = ["TRACKS", "ContactSchedule", "ObjectTrajectory"]
+
+
+TRACKS = 16
+"""Points of matter by which an object is usually followed; the prior's motion stream has so many."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ObjectTrajectory:
-    """An object's pose over time: half of what a video says, carried beside the hand."""
+    """An object over time: half of what a video says, carried beside the hand.
 
-    schema: ClassVar[str] = "dexprior.object_trajectory/1"
+    A few points of its matter say where it is, whether it is rigid or not; `dexprior.data.objects` makes them.
+    """
+
+    schema: ClassVar[str] = "dexprior.object_trajectory/2"
 
     object: str
     """Name in the catalog or the world."""
     t: Float[np.ndarray, " time"]
     """Monotonic seconds, strictly increasing."""
-    pose: Float[np.ndarray, "time 7"]
-    """Pose of the object frame in the base frame."""
+    points: Float[np.ndarray, "time track 3"]
+    """Points on its surface in the base frame [m]; point k is the same matter throughout."""
     valid: Bool[np.ndarray, " time"]
     """Whether the frame was measured."""
+    pose: Float[np.ndarray, "time 7"] | None = None
+    """Pose of the object frame in the base frame; None for what deforms."""
 
     def __post_init__(self) -> None:
         check = Checker(self)
         check.times("t", "time")
-        check.poses("pose", "time")
+        points = check.array("points", "time", "track", 3)
+        if not points.shape[1]:
+            raise BadInput("ObjectTrajectory.points follows no point")
+        if self.pose is not None:
+            check.poses("pose", "time")
         check.array("valid", "time", dtype=bool)
 
     def __len__(self) -> int:
         return len(self.t)
+
+    @property
+    def centre(self) -> Float[np.ndarray, "time 3"]:
+        """Mean of the points [m]."""
+        return self.points.mean(axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +82,6 @@ class ContactSchedule:
         check.array("point", "touch", 3)
         check.array("normal_force", "touch", low=0.0)
         object.__setattr__(self, "finger", tuple(self.finger))
-        from dexprior.errors import BadInput
-
         if len(self.finger) != len(on):
             raise BadInput(f"ContactSchedule: {len(self.finger)} finger names for {len(on)} touches")
         for name in self.finger:

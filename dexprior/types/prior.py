@@ -72,22 +72,45 @@ class ContactConfiguration:
 class PriorCondition:
     """What a sample is conditioned on."""
 
-    schema: ClassVar[str] = "dexprior.prior_condition/1"
+    schema: ClassVar[str] = "dexprior.prior_condition/2"
+    command: ClassVar[str] = "dexprior data generate"
 
     cloud: Float[np.ndarray, "point 6"]
-    """Object surface points and unit normals in the base frame [m]."""
+    """Surface points and unit normals of what is manipulated and of what it is put into, in the base frame [m]."""
+    moves: Bool[np.ndarray, " point"]
+    """Which of them are on what is manipulated."""
+    points: Float[np.ndarray, "track 3"]
+    """Where the points of matter are at the start that an `ObjectTrajectory` follows [m]."""
     start: ContactConfiguration
+    """Hand at the first frame."""
     target: ContactConfiguration
+    """Hand when it is about to let go; at the last frame where it never does."""
+    target_at: float
+    """When that is [s]."""
+    seconds: float
+    """Length of the clip [s]."""
     camera: Camera
     """Where the video is seen from (K and T_base_cam)."""
     text: str
     """One sentence that names the task."""
+    pose: Float[np.ndarray, 7] | None = None
+    """Pose of what is manipulated at the start; None for what deforms."""
 
     def __post_init__(self) -> None:
         check = Checker(self)
         cloud = check.array("cloud", "point", 6)
         if len(cloud) == 0:
             raise BadInput("PriorCondition.cloud holds no points")
+        if not check.array("moves", "point", dtype=bool).any():
+            raise BadInput("PriorCondition.moves: no point of the cloud moves; what is manipulated?")
+        if not len(check.array("points", "track", 3)):
+            raise BadInput("PriorCondition.points follows no point")
+        if self.pose is not None:
+            check.poses("pose")
+        if not 0.0 <= self.target_at <= self.seconds:
+            raise BadInput(
+                f"PriorCondition.target_at = {self.target_at:g} s lies outside the clip of {self.seconds:g} s"
+            )
         norms = np.linalg.norm(cloud[:, 3:], axis=1)
         if not np.allclose(norms, 1.0, atol=1e-2):
             raise BadInput(f"PriorCondition.cloud: normals have norms {norms.min():.3f} to {norms.max():.3f}, not 1")
@@ -102,7 +125,8 @@ class PriorCondition:
 class VideoSample:
     """A clip with what moves in it: a demonstration, or a sample of the prior."""
 
-    schema: ClassVar[str] = "dexprior.video_sample/1"
+    schema: ClassVar[str] = "dexprior.video_sample/2"
+    command: ClassVar[str] = "dexprior sample"
 
     frames: UInt8[np.ndarray, "time height width 3"]
     """RGB."""

@@ -163,6 +163,8 @@ class HandGrasp:
     """A grasp relative to an upright object at the origin."""
 
     wrist_pose: Float[np.ndarray, 7]
+    fingers: tuple[str, ...]
+    """Those that touch."""
     open: Float[np.ndarray, " hinge"]
     """Fingertips well clear of the object [rad]."""
     touch: Float[np.ndarray, " hinge"]
@@ -254,7 +256,9 @@ def solve_grasp(
     if error > 0.004:
         raise BadInput(f"no posture of the hand reaches the contacts {contacts}: {error * 1000:.0f} mm are left")
     pose = np.concatenate([x[:3], quat_from_axis_angle(x[3:6])])
-    return HandGrasp(wrist_pose=pose, open=poses[0], touch=poses[1], squeeze=poses[2], error=float(error))
+    return HandGrasp(
+        wrist_pose=pose, fingers=tuple(names), open=poses[0], touch=poses[1], squeeze=poses[2], error=float(error)
+    )
 
 
 def _rest_angle(name: str, idle: list[int]) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from dexprior.data.objects import rigid_object
 from dexprior.geometry.transforms import look_at, project
 from dexprior.hands.skeleton import BONES, forward
 from dexprior.types import (
@@ -12,7 +13,6 @@ from dexprior.types import (
     ContactSchedule,
     Episode,
     HandTrajectory,
-    ObjectTrajectory,
     PriorCondition,
     VideoSample,
     WrenchTrack,
@@ -72,6 +72,7 @@ def pictured_episode(
         scale_known=True,
     )
     pose = np.concatenate([joints[:, 8], np.tile([1.0, 0, 0, 0], (n, 1))], axis=1)
+    nut = rigid_object("nut", t, pose)
     normals = rng.normal(size=(32, 3))
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
     main, other = camera_at((1.0, 0.0, 0.5), size), camera_at((0.5, -0.6, 0.5), size)
@@ -88,7 +89,7 @@ def pictured_episode(
         fps=fps,
         camera=main,
         hand=hand,
-        object=ObjectTrajectory(object="nut", t=t, pose=pose, valid=np.ones(n, dtype=bool)),
+        object=nut,
         contact=ContactSchedule(
             finger=("index",),
             t_on=np.array([t[n // 2]]),
@@ -101,7 +102,18 @@ def pictured_episode(
     cloud = np.concatenate([joints[n // 2, 8] + 0.02 * normals, normals], axis=1)
     return Episode(
         sample=sample,
-        condition=PriorCondition(cloud=cloud, start=at, target=at, camera=main, text=f"take nut <{seed}> & turn it"),
+        condition=PriorCondition(
+            cloud=cloud,
+            moves=np.ones(len(cloud), dtype=bool),
+            points=nut.points[0],
+            start=at,
+            target=at,
+            target_at=(n - 1) / fps,
+            seconds=n / fps,
+            camera=main,
+            text=f"take nut <{seed}> & turn it",
+            pose=pose[0],
+        ),
         wrench=WrenchTrack(t=t, wrench=np.tile([0, 0, 1.0, 0, 0, 0], (n, 1)), tared=True, gravity_compensated=True),
         info={"task": "grasp", "success": bool(seed is None or seed % 4 != 3)},
         views=(View(name="other", camera=other, frames=draw(other, joints)),),

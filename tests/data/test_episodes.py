@@ -123,7 +123,10 @@ def test_another_schema(folder):
     tensors, meta = read_tensors(path)
     meta["header"]["schema"] = "dexprior.episode/0"
     write_tensors(path, tensors, meta)
-    with pytest.raises(ArtifactError, match=r"holds 'dexprior\.episode/0', expected 'dexprior\.episode/1'"):
+    with pytest.raises(
+        ArtifactError,
+        match=r"holds 'dexprior\.episode/0', .*make it again with `dexprior data generate`",
+    ):
         read_episode(folder, 0)
 
 

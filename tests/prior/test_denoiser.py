@@ -9,15 +9,15 @@ import torch
 
 from dexprior.prior.conditioning import condition_tensors, straight_path
 from dexprior.prior.denoiser import LOW, JointDenoiser
-from dexprior.prior.motion import CONTACT, FINGERS, FORCE, MOTION_SIZE, OBJECT, OBJECT_ROT, WRIST
+from dexprior.prior.motion import CONTACT, FORCE, MOTION_SIZE, POINTS, WRIST_ROT
 
-FRAMES, SIZE = 12, 16
+FRAMES, SIZE, FPS = 12, 16, 6.0  # two seconds, as the conditions'
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def _denoiser(**kwargs) -> JointDenoiser:
     torch.manual_seed(0)
-    return JointDenoiser(frames=FRAMES, size=SIZE, width=32, layers=2, heads=2, channels=10, **kwargs).eval()
+    return JointDenoiser(frames=FRAMES, size=SIZE, width=32, layers=2, heads=2, channels=10, fps=FPS, **kwargs).eval()
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +69,9 @@ def test_both_streams_keep_their_shapes(shaken, inputs):
 
 def test_training_starts_from_the_straight_path(fresh, inputs):
     predicted = fresh.physical(_both(fresh, inputs)[0])
-    path = straight_path(inputs["condition"], FRAMES)
-    torch.testing.assert_close(predicted[..., WRIST.start : FINGERS.stop], path[..., :54], atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(predicted[..., OBJECT], path[..., 54:], atol=1e-5, rtol=1e-5)
-    for group in (OBJECT_ROT, CONTACT, FORCE):  # the condition says nothing of these: their mean
+    path = straight_path(inputs["condition"], FRAMES, FPS)
+    torch.testing.assert_close(predicted[..., : POINTS.stop], path, atol=1e-5, rtol=1e-5)
+    for group in (CONTACT, FORCE):  # the condition says nothing of these: their mean
         mean = fresh.motion_mean[group].expand_as(predicted[..., group])
         torch.testing.assert_close(predicted[..., group], mean, atol=1e-5, rtol=1e-5)
 
@@ -88,10 +87,36 @@ def test_a_sample_does_not_depend_on_its_neighbours(shaken, inputs):
         torch.testing.assert_close(a[order], b, atol=2e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["cloud", "start", "target", "camera", "text"])
+def test_what_the_condition_gives_is_given(shaken, inputs):
+    """Hand and object at the first frame and the wrist at the target's, whatever the weights and the noise are."""
+    condition = {**inputs["condition"], "target_at": torch.tensor([1.0, 1.5, 11 / 6, 0.5])}
+    predicted = shaken.physical(_both(shaken, {**inputs, "condition": condition})[0])
+    start = torch.cat([condition["start"][:, :54], condition["points"].flatten(1)], -1)
+    torch.testing.assert_close(predicted[:, 0, : POINTS.stop], start, atol=1e-6, rtol=1e-5)
+    rows = torch.arange(len(predicted))
+    at = predicted[rows, [6, 9, 11, 3]]
+    torch.testing.assert_close(at[:, : WRIST_ROT.stop], condition["target"][:, : WRIST_ROT.stop], atol=1e-6, rtol=1e-5)
+    before = predicted[rows, [5, 8, 10, 2]]
+    assert (before[:, : WRIST_ROT.stop] - condition["target"][:, : WRIST_ROT.stop]).abs().max() > 1e-3
+
+
+def test_frames_behind_the_end_are_not_attended_to(shaken, inputs):
+    """Of a clip of six frames the others may hold anything."""
+    short = {**inputs["condition"], "seconds": torch.full((4,), 1.0), "target_at": torch.full((4,), 5 / 6)}
+    first = _both(shaken, {**inputs, "condition": short})[0][:, :6]
+    other = {**inputs, "motion": inputs["motion"].clone(), "low": inputs["low"].clone(), "condition": short}
+    other["motion"][:, 6:], other["low"][:, 6:] = 9.0, 9.0
+    torch.testing.assert_close(_both(shaken, other)[0][:, :6], first)
+    assert (_both(shaken, {**other, "condition": inputs["condition"]})[0][:, :6] - first).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "name", ["cloud", "moves", "points", "start", "target", "target_at", "seconds", "camera", "text"]
+)
 def test_every_condition_is_heard(shaken, inputs, name):
     condition = dict(inputs["condition"])
-    condition[name] = condition[name].roll(1, 0) + (0.1 if name == "camera" else 0.0)
+    shift = {"camera": 0.1, "target_at": -0.5, "seconds": -0.5}.get(name, 0.0)
+    condition[name] = ~condition[name] if name == "moves" else condition[name].roll(1, 0) + shift
     assert (_both(shaken, inputs)[0] - _both(shaken, {**inputs, "condition": condition})[0]).abs().max() > 1e-3
 
 
@@ -111,15 +136,13 @@ def test_bf16_runs_and_stays_near(shaken, inputs):
 
 
 def test_a_window_of_a_clip_is_drawn_as_in_the_clip(shaken, inputs):
-    """Maps place the object's points by the clip's first frame, given apart when only a window is seen."""
+    """A frame's maps depend on that frame alone."""
     condition, sigma = inputs["condition"], inputs["sigma"]
     model = copy.deepcopy(shaken)
     model.video.temporal.weight.data.zero_()  # frames then do not mix
     with torch.no_grad():
         whole = model.denoise_video(inputs["video"], sigma, inputs["motion"], condition)
-        part = model.denoise_video(
-            inputs["video"][:, 4:8], sigma, inputs["motion"][:, 4:8], condition, inputs["motion"][:, 0]
-        )
+        part = model.denoise_video(inputs["video"][:, 4:8], sigma, inputs["motion"][:, 4:8], condition)
     torch.testing.assert_close(whole[:, 4:8], part, atol=1e-5, rtol=1e-4)
 
 

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from dexprior.data.clouds import NUT_POINTS
 from dexprior.data.stacks import resized_camera
 from dexprior.geometry.transforms import project as project_pixels
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.maps import MAP_CHANNELS, control_maps, project
-from dexprior.prior.motion import FINGERS, MOTION_SIZE, OBJECT, OBJECT_ROT, WRIST, WRIST_ROT, joints_of
+from dexprior.prior.motion import FINGERS, MOTION_SIZE, POINTS, WRIST, WRIST_ROT, joints_of, points_of
 
 SIZE = 64
 INDEX = 2  # channel of the index finger
@@ -23,14 +22,13 @@ def scene(conditions):
     given = condition_tensors(conditions[:1])
     motion = torch.zeros(1, 3, MOTION_SIZE)
     motion[..., WRIST.start : FINGERS.stop] = given["start"][:, None, :54]
-    motion[..., OBJECT] = given["cloud"][:, :NUT_POINTS, :3].mean(1)
-    motion[..., OBJECT_ROT] = torch.tensor([1.0, 0, 0, 0, 1, 0])
+    motion[..., POINTS] = given["points"].flatten(1)
     return given, motion, conditions[0].camera
 
 
-def _maps(scene, motion=None):
+def _maps(scene, motion=None, **kwargs):
     given, default, _ = scene
-    return control_maps(default if motion is None else motion, given["cloud"], given["camera"], SIZE)[0]
+    return control_maps(default if motion is None else motion, given, SIZE, **kwargs)[0]
 
 
 def _peak(image):
@@ -60,7 +58,7 @@ def test_maps_are_shares_of_the_right_shape(scene):
 def test_the_maximum_of_the_objects_map_lies_at_its_projected_centre(scene):
     _, motion, camera = scene
     camera = resized_camera(camera, SIZE)
-    centre = project_pixels(camera.K, camera.T_base_cam, motion[0, 0, OBJECT].numpy())
+    centre = project_pixels(camera.K, camera.T_base_cam, points_of(motion)[0, 0].mean(0).numpy())
     np.testing.assert_allclose(_peak(_maps(scene)[0, 7]), centre, atol=0.51)
 
 
@@ -86,21 +84,39 @@ def test_bending_one_finger_changes_one_map(scene):
 def test_the_objects_points_move_with_it_and_the_rest_stays(scene):
     given, motion, camera = scene
     moved = motion.clone()
-    moved[:, 1:, OBJECT] += torch.tensor([0.0, 0.08, 0.05])
+    moved[:, 1:, POINTS] += torch.tensor([0.0, 0.08, 0.05]).repeat(16)
     maps = _maps(scene, moved)
-    assert torch.equal(maps[0], _maps(scene)[0])  # the cloud shows the first frame
+    assert torch.equal(maps[0], _maps(scene)[0])
     assert torch.equal(maps[1, 9], maps[0, 9])
     camera = resized_camera(camera, SIZE)
-    cloud = given["cloud"][0, :NUT_POINTS, :3].numpy() + np.array([0.0, 0.08, 0.05])
-    pixels = project_pixels(camera.K, camera.T_base_cam, cloud)
+    places = given["points"][0].numpy() + np.array([0.0, 0.08, 0.05])
+    pixels = project_pixels(camera.K, camera.T_base_cam, places)
     weights = maps[1, 8].numpy()
     grid = np.stack(np.meshgrid(np.arange(SIZE) + 0.5, np.arange(SIZE) + 0.5), -1)
     middle = (weights[..., None] * grid).sum((0, 1)) / weights.sum()
     np.testing.assert_allclose(middle, pixels.mean(0), atol=1.0)
 
 
+def test_what_is_not_known_is_not_drawn(scene):
+    known = torch.tensor([[[True, True], [False, True], [True, False]]])
+    maps, whole = _maps(scene, known=known), _maps(scene)
+    assert torch.equal(maps[0], whole[0])
+    assert not maps[1, :7].any()
+    assert torch.equal(maps[1, 7:], whole[1, 7:])
+    assert not maps[2, 7:9].any()
+    assert torch.equal(maps[:, 9], whole[:, 9])
+
+
+def test_the_fixed_map_shows_what_does_not_move(scene):
+    given, motion, _ = scene
+    swapped = {**given, "moves": ~given["moves"]}
+    assert not torch.equal(control_maps(motion, swapped, SIZE)[0, 0, 9], _maps(scene)[0, 9])
+    none = {**given, "moves": torch.ones_like(given["moves"])}
+    assert not control_maps(motion, none, SIZE)[:, :, 9].any()
+
+
 def test_maps_pass_gradients_to_the_motion(scene):
     motion = scene[1].clone().requires_grad_()
     _maps(scene, motion).square().sum().backward()
-    for group in (WRIST, WRIST_ROT, FINGERS, OBJECT):
+    for group in (WRIST, WRIST_ROT, FINGERS, POINTS):
         assert motion.grad[..., group].abs().max() > 0

@@ -70,7 +70,7 @@ def test_plain_clips_train_the_video_stage_and_a_killed_run_goes_on_with_them(ti
     model = train_prior(tiny_stack, config, tmp_path / "whole", seed=0, plain=plain)
     assert sum("plain" in row for row in _history(tmp_path / "whole")) == 12
     without = train_prior(tiny_stack, config, tmp_path / "without", seed=0)
-    batch = draw_batch(PriorData(tiny_stack, 32), config, 1, 0, 0, torch.device("cpu"), plain)
+    batch = draw_batch(PriorData(tiny_stack, 3), config, 1, 0, 0, torch.device("cpu"), plain)
     with torch.no_grad():
         learned, ignorant = (float(batch_losses(m, batch)["plain"]) for m in (model, without))
     assert learned < 0.8 * ignorant
@@ -94,7 +94,7 @@ def test_a_state_of_another_configuration_is_refused(tiny_stack, trained):
 
 
 def test_a_batch_depends_on_seed_step_and_rank_alone(tiny_stack):
-    data = PriorData(tiny_stack, 32)
+    data = PriorData(tiny_stack, 3)
     config = PriorConfig(**TINY)
 
     def draw(*key):
@@ -110,8 +110,8 @@ def test_a_batch_depends_on_seed_step_and_rank_alone(tiny_stack):
 
 
 def test_the_model_knows_its_data(tiny_stack, trained):
-    model = trained[0]
-    motion = PriorData(tiny_stack, 32).motion
+    model, data = trained[0], PriorData(tiny_stack, 3)
+    motion = data.motion
     torch.testing.assert_close(model.motion_mean, motion.mean((0, 1)), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(model.physical(model.standard(motion)), motion)
     assert not model.training  # dropout is off in what is returned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.denoiser import JointDenoiser
+from dexprior.prior.motion import POINTS
 from dexprior.prior.sampling import HandObjectPipeline, load_prior, save_prior
 
 FEW = {"motion_steps": 4, "video_steps": 2}
@@ -22,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def pipeline(conditions):
     """A small untrained prior with weights that are nowhere zero."""
     torch.manual_seed(0)
-    model = JointDenoiser(frames=6, size=16, width=32, layers=1, heads=2, channels=10).eval()
+    model = JointDenoiser(frames=6, size=16, width=32, layers=1, heads=2, channels=10, fps=3.0).eval()
     model.motion_mean[:3] = torch.tensor([0.4, -0.1, 0.1])
     model.motion_std.fill_(0.1)
     model.motion.condition.fit(condition_tensors(conditions)["cloud"])
@@ -36,7 +38,7 @@ def pipeline(conditions):
 @pytest.fixture
 def checkpoint(pipeline, tmp_path):
     """The same, written."""
-    save_prior(pipeline.denoiser, tmp_path / "prior", seed=3, fps=24.0, extra={"clips": 5})
+    save_prior(pipeline.denoiser, tmp_path / "prior", seed=3, extra={"clips": 5})
     return tmp_path / "prior"
 
 
@@ -55,19 +57,22 @@ def test_a_sample_does_not_depend_on_how_many_are_drawn_together(pipeline, condi
     many = pipeline([conditions[k % 4] for k in range(6)], seed=1, **FEW)
     one = pipeline(conditions[:1], seed=1, **FEW)[0]
     np.testing.assert_allclose(many[0].hand.joints, one.hand.joints, atol=1e-5)
-    np.testing.assert_allclose(many[0].object.pose, one.object.pose, atol=1e-5)
+    np.testing.assert_allclose(many[0].object.points, one.object.points, atol=1e-5)
     assert np.abs(many[0].frames.astype(int) - one.frames.astype(int)).max() <= 1
     twice = [s.hand.joints for s in pipeline([conditions[0]] * 2, seed=1, **FEW)]
     assert np.abs(twice[0] - twice[1]).max() > 1e-3  # two samples of one condition are two
 
 
 def test_samples_are_valid_clips_of_their_conditions(pipeline, conditions):
-    samples = pipeline(conditions, seed=0, fps=12.0, provenance={"scene": 7}, **FEW)
+    samples = pipeline(conditions, seed=0, provenance={"scene": 7}, **FEW)
     for k, (sample, condition) in enumerate(zip(samples, conditions)):
         assert sample.frames.shape == (6, 16, 16, 3)
-        np.testing.assert_allclose(sample.hand.t, np.arange(6) / 12)
+        np.testing.assert_allclose(sample.hand.t, np.arange(6) / 3)
         assert sample.camera.width == 16
         np.testing.assert_array_equal(sample.camera.T_base_cam, condition.camera.T_base_cam)
+        np.testing.assert_allclose(sample.hand.wrist_pose[0, :3], condition.start.wrist_pose[:3], atol=1e-5)
+        np.testing.assert_allclose(sample.hand.wrist_pose[-1, :3], condition.target.wrist_pose[:3], atol=1e-5)
+        np.testing.assert_allclose(sample.object.points[0], condition.points, atol=1e-5)
         assert sample.provenance == {"source": "prior", "seed": 0, "scene": 7, "index": k}
 
 
@@ -93,17 +98,37 @@ def test_diffusers_schedulers_do_the_steps(pipeline, conditions):
     assert np.abs(shifted(conditions[:1], **FEW)[0].hand.joints - plain.hand.joints).max() > 1e-4
 
 
+def test_a_rigid_object_stays_rigid_and_a_soft_one_need_not(pipeline, conditions):
+    def apart(points):
+        return np.linalg.norm(points[:, :, None] - points[:, None], axis=-1)
+
+    rigid, soft = pipeline([conditions[0], replace(conditions[0], pose=None)], seed=1, **FEW)
+    np.testing.assert_allclose(apart(rigid.object.points), apart(conditions[0].points[None]).repeat(6, 0), atol=1e-6)
+    np.testing.assert_allclose(rigid.object.pose[0], conditions[0].pose, atol=1e-4)
+    assert soft.object.pose is None
+    assert np.ptp(apart(soft.object.points), axis=0).max() > 1e-3
+
+
+def test_a_sample_is_as_long_as_its_condition_says(pipeline, conditions):
+    short = replace(conditions[0], seconds=1.0, target_at=0.5)
+    lengths = [len(s.frames) for s in pipeline([short, conditions[1]], seed=1, **FEW)]
+    assert lengths == [3, 6]
+    with pytest.raises(BadInput, match="asks for 30 frames"):
+        pipeline([replace(conditions[0], seconds=10.0)], **FEW)
+
+
 def test_a_perfect_denoiser_is_sampled_exactly(pipeline, conditions, monkeypatch):
     """Euler steps of a straight flow end at the clean value, whatever the number of steps or the overlap."""
     net = pipeline.denoiser
-    clean = net.standard(torch.cat([net.motion_mean[:3], torch.tensor([1.0, 0, 0, 0, 1, 0]), torch.zeros(64)]))
-    clean[57:63] = net.standard(torch.zeros(73))[57:63] + torch.tensor([10.0, 0, 0, 0, 10, 0])
+    physical = torch.zeros(net.motion_mean.shape)
+    physical[:9] = torch.tensor([0.4, -0.1, 0.1, 1.0, 0, 0, 0, 1, 0])
+    physical[POINTS] = torch.tensor(conditions[0].points).flatten()
+    clean = net.standard(physical)
     monkeypatch.setattr(net, "denoise_motion", lambda noisy, *rest: clean.expand_as(noisy))
     monkeypatch.setattr(net, "denoise_video", lambda noisy, *rest: torch.full_like(noisy, 0.5))
     for motion_steps, video_steps, overlap in ((1, 1, 0), (4, 2, 1), (3, 3, 3), (12, 3, 0)):
         sample = pipeline(conditions[:1], motion_steps=motion_steps, video_steps=video_steps, overlap=overlap)[0]
-        wanted = np.broadcast_to(net.motion_mean[:3].numpy(), (6, 3))
-        np.testing.assert_allclose(sample.hand.wrist_pose[:, :3], wanted, atol=1e-5)
+        np.testing.assert_allclose(sample.hand.wrist_pose[:, :3], np.tile([0.4, -0.1, 0.1], (6, 1)), atol=1e-5)
         assert (sample.frames == 191).all()
 
 
@@ -119,7 +144,7 @@ def test_a_checkpoint_gives_the_same_samples(pipeline, conditions, checkpoint, s
     loaded.set_progress_bar_config(disable=True)
     for a, b in zip(pipeline(conditions[:2], seed=1, **FEW), loaded(conditions[:2], seed=1, **FEW)):
         same(a, b)
-    assert (note["fps"], note["clips"], note["header"]["seed"]) == (24.0, 5, 3)
+    assert (note["fps"], note["clips"], note["header"]["seed"]) == (3.0, 5, 3)
     assert not [p for p in checkpoint.rglob("*") if p.is_file() and p.suffix not in (".json", ".safetensors")]
 
 
@@ -144,7 +169,11 @@ def _lose_a_weight(path):
 @pytest.mark.parametrize(
     ("file", "damage", "message"),
     [
-        ("dexprior.json", _other_schema, "this version reads 'dexprior.prior/1'"),
+        (
+            "dexprior.json",
+            _other_schema,
+            "this version reads 'dexprior.prior/2'. Make it again with `dexprior train-prior`",
+        ),
         ("dexprior.json", _truncate, "truncated"),
         ("dexprior.json", lambda path: path.unlink(), "holds no prior checkpoint"),
         ("denoiser/diffusion_pytorch_model.safetensors", _truncate, "not a complete prior"),
@@ -176,7 +205,7 @@ def test_a_missing_folder_is_not_looked_for_on_the_internet(tmp_path, monkeypatc
     import huggingface_hub.file_download as download
 
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "dexprior.json").write_text(json.dumps({"header": {"schema": "dexprior.prior/1"}}))
+    (tmp_path / "a" / "dexprior.json").write_text(json.dumps({"header": {"schema": "dexprior.prior/2"}}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(download, "get_hf_file_metadata", lambda *a, **k: pytest.fail("asked the hub"))
     with pytest.raises(ArtifactError, match="not a complete prior"):

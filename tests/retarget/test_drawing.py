@@ -7,12 +7,13 @@ import dataclasses
 import numpy as np
 import pytest
 
+from dexprior.data.objects import rigid_object
 from dexprior.errors import BadInput, NoGraphics, UnknownName
 from dexprior.geometry.transforms import IDENTITY_POSE
 from dexprior.hands import catalog, skeleton
 from dexprior.retarget import drawing
 from dexprior.retarget.hand_kinematic import retarget_hand
-from dexprior.types import HandTrajectory, ObjectTrajectory
+from dexprior.types import HandTrajectory
 
 N = 3
 ROBOT = catalog.load("builtin-hand")
@@ -71,7 +72,7 @@ def test_panels_stand_beside_each_other(gl, hand, moved):
     clip = np.full((N, 90, 160, 3), 128, dtype=np.uint8)
     image = np.full((N, 21, 2), 0.5)
     image[1] = np.nan
-    thing = ObjectTrajectory(object="box", t=hand.t, pose=np.tile(IDENTITY_POSE, (N, 1)), valid=np.ones(N, bool))
+    thing = rigid_object("box", hand.t, np.tile(IDENTITY_POSE, (N, 1)))
     frames = drawing.draw_retargeting(
         hand,
         moved,
@@ -104,7 +105,7 @@ def test_another_robots_trajectory_is_refused(hand, moved):
 
 
 def test_unknown_shape(hand, moved):
-    thing = ObjectTrajectory(object="x", t=hand.t, pose=hand.wrist_pose, valid=np.ones(N, bool))
+    thing = rigid_object("x", hand.t, hand.wrist_pose)
     with pytest.raises(UnknownName, match="box, ellipsoid"):
         drawing.draw_robot(moved, ROBOT, drawing.view_of(hand), object=thing, object_shape="torus")
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from dexprior import extras
+from dexprior.data.objects import rigid_object
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import quat_from_axis_angle
 from dexprior.geometry.timing import minimum_jerk
@@ -18,7 +19,7 @@ from dexprior.geometry.transforms import IDENTITY_POSE, pose_multiply, transform
 from dexprior.hands import catalog, skeleton
 from dexprior.pose.landmarks import hand_from_landmarks, read_landmarks
 from dexprior.retarget.hand_kinematic import HandRetargetConfig, retarget_hand
-from dexprior.types import HandTrajectory, ObjectTrajectory
+from dexprior.types import HandTrajectory
 
 ROOT = os.environ.get("DEXPRIOR_DATA")
 T = 40
@@ -120,7 +121,7 @@ def test_an_object_passes_through_and_keeps_its_width(pinch, robot):
     contact = np.zeros((n, 5))
     contact[:, :2] = 1.0
     hand = _trajectory(wrist, joints, contact=contact)
-    thing = ObjectTrajectory(object="box", t=hand.t, pose=wrist, valid=np.ones(n, bool))
+    thing = rigid_object("box", hand.t, wrist)
     config = HandRetargetConfig()
     result = retarget_hand(hand, robot, config=config, object=thing)
     assert result.object is thing

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from dexprior.artifacts import read_tensors
+from dexprior.data.objects import rigid_object
 from dexprior.errors import ArtifactError
 from dexprior.geometry.rotations import matrix_from_quat, rotation_angle
 from dexprior.hands.skeleton import forward
@@ -43,7 +44,7 @@ def _hand(joints, contact=None, force=None) -> HandTrajectory:
 def _object(position) -> ObjectTrajectory:
     n = len(position)
     pose = np.concatenate([position, np.tile([1.0, 0, 0, 0], (n, 1))], axis=1)
-    return ObjectTrajectory(object="nut", t=np.arange(n) / FPS, pose=pose, valid=np.ones(n, dtype=bool))
+    return rigid_object("nut", np.arange(n) / FPS, pose)
 
 
 @pytest.fixture
@@ -74,7 +75,9 @@ def test_moving_hand_and_object_moves_the_tool(wild, scene):
     tool, opening = tool_trajectory(wild, hand, held)
     pose = held.pose.copy()
     pose[:, :3] += shift
-    moved, same_opening = tool_trajectory(wild, replace(hand, joints=hand.joints + shift), replace(held, pose=pose))
+    moved, same_opening = tool_trajectory(
+        wild, replace(hand, joints=hand.joints + shift), replace(held, pose=pose, points=held.points + shift)
+    )
     np.testing.assert_allclose(moved[:, :3], tool[:, :3] + shift, atol=1e-6)
     np.testing.assert_allclose(moved[:, 3:], tool[:, 3:], atol=1e-9)
     np.testing.assert_allclose(same_opening, opening, atol=1e-6)
@@ -156,7 +159,7 @@ def test_after_150_steps_it_closes_when_the_human_does_on_clips_that_it_never_sa
     holds, _ = human_contact(unseen.contact, unseen.force)
     for k in range(len(unseen)):
         hand = _hand(unseen.joints[k], unseen.contact[k], unseen.force[k])
-        _, opening = tool_trajectory(trained, hand, _object(unseen.object_pose[k, :, :3]))
+        _, opening = tool_trajectory(trained, hand, _object(unseen.points[k].mean(axis=1)))
         reached = follow_gripper(torch.from_numpy(opening)[None], 1 / FPS)[0].numpy()
         human = np.argmax(holds[k] > 0.5)
         assert human > 0

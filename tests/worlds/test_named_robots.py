@@ -14,8 +14,8 @@ from dexprior.worlds import named_robots
 from dexprior.worlds.kinematics import ChainKinematics
 from dexprior.worlds.named_robots import NAMED_ARMS, NAMED_HANDS, PACKAGE
 from dexprior.worlds.rigs import Rig, add_rig, arms, end_effectors, posture
-from dexprior.worlds.tasks import TaskWorlds, make_task
-from dexprior.worlds.tasks.experts import EXPERTS, run_expert
+from dexprior.worlds.tasks import TaskWorlds, expert_of, make_task
+from dexprior.worlds.tasks.experts import run_expert
 
 installed = pytest.mark.skipif(
     importlib.util.find_spec(PACKAGE) is None,
@@ -176,5 +176,5 @@ def test_named_robots_pick_and_place(arm, end):
     rows = task.family.sample(np.random.default_rng([1, 1]), 4)
     scenes = task.sample(np.random.default_rng([1, 0]), 4)
     worlds.reset(np.arange(4), scenes, [task.family.as_dict(row) for row in rows])
-    solved, _ = run_expert(worlds, EXPERTS["pick_place"])
+    solved, _ = run_expert(worlds, expert_of("pick_place"))
     assert solved.sum() >= 3

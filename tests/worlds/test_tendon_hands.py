@@ -6,8 +6,8 @@ import mujoco
 import numpy as np
 import pytest
 
-from dexprior.worlds.tasks import TaskWorlds, make_task
-from dexprior.worlds.tasks.experts import EXPERTS, run_expert
+from dexprior.worlds.tasks import TaskWorlds, expert_of, make_task
+from dexprior.worlds.tasks.experts import run_expert
 from dexprior.worlds.tendon_hands import HAND_FINGERS, MAX_TENSION, build_tendon_hand, preshape
 
 
@@ -64,6 +64,6 @@ def test_the_expert_lifts_fruit_with_a_thumb(fruit):
     assert worlds.action_size == 6 + 5
     rows = task.family.sample(np.random.default_rng([3, 1]), 3)
     worlds.reset(np.arange(3), task.sample(np.random.default_rng([3, 0]), 3), [task.family.as_dict(r) for r in rows])
-    solved, truth = run_expert(worlds, EXPERTS["soft_grasp"])
+    solved, truth = run_expert(worlds, expert_of("soft_grasp"))
     assert solved.sum() >= 2
     assert (truth["force"][task.success(truth)][:, 0] > 0).all()  # the thumb bears

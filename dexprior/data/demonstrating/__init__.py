@@ -5,11 +5,7 @@ generate_demonstrations("pick_place", TaskDemonstrationConfig(n=1000), "runs/pic
 
 from __future__ import annotations
 
-from dexprior.data.demonstrating.generate import (
-    OBJECT_VARIANTS,
-    TaskDemonstrationConfig,
-    demonstration_tasks,
-    generate_demonstrations,
-)
+from dexprior.data.demonstrating.conditions import condition_of
+from dexprior.data.demonstrating.generate import TaskDemonstrationConfig, generate_demonstrations
 
-__all__ = ["OBJECT_VARIANTS", "TaskDemonstrationConfig", "demonstration_tasks", "generate_demonstrations"]
+__all__ = ["TaskDemonstrationConfig", "condition_of", "generate_demonstrations"]

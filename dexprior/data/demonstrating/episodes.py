@@ -9,23 +9,23 @@ import numpy as np
 from jaxtyping import Float32, UInt8
 
 from dexprior.data.contacts import contact_schedule
-from dexprior.data.demonstrating.surfaces import sheet_cloud, task_cloud
+from dexprior.data.demonstrating.conditions import frame_before
+from dexprior.data.demonstrating.surfaces import local_cloud, scene_cloud
+from dexprior.data.objects import rigid_object
+from dexprior.geometry.sampling import farthest_points
 from dexprior.geometry.timing import hysteresis
 from dexprior.hands.mano import contact_configuration
 from dexprior.hands.skeleton import forward
-from dexprior.types import Episode, HandTrajectory, ObjectTrajectory, PriorCondition, VideoSample, WrenchTrack
+from dexprior.types import TRACKS, Episode, HandTrajectory, ObjectTrajectory, PriorCondition, VideoSample, WrenchTrack
 from dexprior.types.episode import View
 from dexprior.worlds.demonstrator import CONTACT_OFF, CONTACT_ON
 from dexprior.worlds.human import finger_pose_from_hinges
 from dexprior.worlds.human_rig import wrist_from_gantry
-from dexprior.worlds.tasks import Folding, Task
+from dexprior.worlds.tasks import Task
 from dexprior.worlds.tasks.scene import camera
 from dexprior.worlds.tasks.strategies import Rollout
 
-__all__ = ["OBJECTS", "episode_of"]
-
-OBJECTS = {"folding": "cloth", "nut_bolt": "nut", "peg": "peg", "pick_place": "block", "soft_grasp": "fruit"}
-"""Task -> what is manipulated. The name says nothing of size or shape."""
+__all__ = ["episode_of"]
 
 
 def episode_of(
@@ -41,8 +41,8 @@ def episode_of(
 ) -> Episode:
     """One world's demonstration.
 
-    The hand starts where the first frame shows it; the target is the last frame in which two fingers touch, or the
-    last of all.
+    The hand starts where the first frame shows it; the target is the last frame before the plan opens the fingers for
+    good, or the last of all.
 
     Args:
         task: in which it was done.
@@ -71,25 +71,35 @@ def episode_of(
         sigma=np.zeros((n, 21)),
         scale_known=True,
     )
-    pose = rollout.object[:, world]
-    thing = ObjectTrajectory(object=OBJECTS[task.name], t=rollout.t, pose=pose, valid=np.ones(n, dtype=bool))
+    part, matter, pose = task.manipulated, rollout.cloud[:, world], rollout.object[:, world]
+    if part.soft:
+        followed = farthest_points(matter[0], TRACKS)
+        thing = ObjectTrajectory(
+            object=part.name, t=rollout.t, points=matter[:, followed], valid=np.ones(n, dtype=bool)
+        )
+    else:
+        local = local_cloud(task, part.name, points)[:, :3]
+        thing = rigid_object(part.name, rollout.t, pose, local=local)
     (main, frames), *others = colour.items()
     size = frames.shape[1]
-    held = np.flatnonzero(touching.sum(axis=1) >= 2)
-    if isinstance(task, Folding):
-        cloud = sheet_cloud(rollout.cloud[world], points)
-    else:
-        cloud = task_cloud(task, pose[0], rollout.mocap[0, world], points)
+    cloud, moves = scene_cloud(task, pose[0], rollout.fixed[world], matter[0], points)
+    fps = float(1.0 / (rollout.t[1] - rollout.t[0]))
+    target = frame_before(float(rollout.held_until[world]), fps)
     condition = PriorCondition(
         cloud=cloud,
+        moves=moves,
+        points=thing.points[0],
         start=contact_configuration(hand, 0),
-        target=contact_configuration(hand, int(held[-1]) if len(held) else n - 1),
+        target=contact_configuration(hand, target),
+        target_at=target / fps,
+        seconds=n / fps,
         camera=camera(main, size),
         text=text,
+        pose=None if part.soft else pose[0],
     )
     sample = VideoSample(
         frames=frames,
-        fps=float(1.0 / (rollout.t[1] - rollout.t[0])),
+        fps=fps,
         camera=camera(main, size),
         hand=hand,
         object=thing,

@@ -22,36 +22,13 @@ from dexprior.data.demonstrating.episodes import episode_of
 from dexprior.data.demonstrating.film import FilmCrew
 from dexprior.data.shards import ShardSet, ShardWriter
 from dexprior.errors import BadInput, UnknownName
-from dexprior.worlds.tasks import Task, TaskWorlds, make_task
+from dexprior.worlds.tasks import SUITE, Task, TaskWorlds, human_task, strategies_of, strategy_of
 from dexprior.worlds.tasks.scene import CAMERAS
-from dexprior.worlds.tasks.strategies import RefineConfig, demonstrate, strategies_of, strategy_of
+from dexprior.worlds.tasks.strategies import RefineConfig, demonstrate
 
-__all__ = ["OBJECT_VARIANTS", "TaskDemonstrationConfig", "demonstration_tasks", "generate_demonstrations"]
+__all__ = ["TaskDemonstrationConfig", "generate_demonstrations"]
 
-OBJECT_VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
-    "folding": tuple({"side": side, "robots": 1} for side in (0.18, 0.20, 0.22)),
-    "nut_bolt": tuple(
-        {"thread": {"across_flats": width, "nut_height": height}, "start": "started"}
-        for width in (0.034, 0.038, 0.042)
-        for height in (0.010, 0.012)
-    ),
-    "peg": tuple(
-        {"half_width": width, "half_length": length, "start": "standing"}
-        for width in (0.008, 0.010, 0.012)
-        for length in (0.028, 0.034)
-    ),
-    "pick_place": tuple({"half_size": half} for half in (0.014, 0.016, 0.018, 0.020, 0.023)),
-    "soft_grasp": tuple({"fruit": fruit, "timestep": 0.004} for fruit in ("strawberry", "grape", "peach")),
-}
-"""Task -> settings of its objects; each is as likely."""
 _BATCH = 16  # demonstrations simulated together; part of what decides the episodes
-_HAND = {
-    "folding": "end_effector",
-    "nut_bolt": "end_effector",
-    "peg": "end_effector",
-    "pick_place": "end_effector",
-    "soft_grasp": "hand",
-}
 
 
 @config
@@ -86,18 +63,13 @@ class TaskDemonstrationConfig:
                 raise UnknownName("camera with depth", name, self.cameras)
 
 
-def demonstration_tasks() -> tuple[str, ...]:
-    """Tasks that have human demonstrations."""
-    return tuple(OBJECT_VARIANTS)
-
-
 def generate_demonstrations(
     task: str, config: TaskDemonstrationConfig, folder: str | Path, *, seed: int
 ) -> dict[str, float]:
     """Make demonstrations in a folder of shards, or go on making them.
 
     Args:
-        task: one of `demonstration_tasks`.
+        task: one of `demonstrated_tasks`.
         config: see there.
         folder: made when missing; read it with `dexprior.data.shards.open_episodes`.
         seed: of everything.
@@ -113,8 +85,7 @@ def generate_demonstrations(
     """
     from tqdm import tqdm
 
-    if task not in OBJECT_VARIANTS:
-        raise UnknownName("task with human demonstrations", task, demonstration_tasks())
+    strategies_of(task)  # a task without any is named before a folder is made
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     done = frozenset(row["id"] for row in ShardSet(folder).rows()) if any(folder.glob("*.tar")) else frozenset()
@@ -169,8 +140,7 @@ def _start_worker(folder: str, counter: Any) -> None:
 
 @functools.lru_cache(maxsize=8)
 def _worlds(task: str, variant: int) -> tuple[Task, TaskWorlds]:
-    settings: dict[str, Any] = {"arm": "gantry", _HAND[task]: "human_hand", **OBJECT_VARIANTS[task][variant]}
-    made = make_task(task, **settings)
+    made = human_task(task, variant)
     return made, TaskWorlds(made, _BATCH, arm_action="joint", family=made.reality, threads=1)
 
 
@@ -191,7 +161,7 @@ def _sentence(task: str, seed: int, batch: int) -> str:
 def _object(task: str, seed: int, batch: int) -> tuple[np.random.Generator, int]:
     """What draws a batch's instances, and the number of its object; neither knows the sentence."""
     rng = np.random.default_rng([seed, 1, batch])
-    return rng, int(rng.integers(len(OBJECT_VARIANTS[task])))
+    return rng, int(rng.integers(len(SUITE[task].variants)))
 
 
 def _wording(task: str, text: str, rng: np.random.Generator) -> str:
@@ -222,7 +192,7 @@ def _make_batch(task: str, config: TaskDemonstrationConfig, seed: int, batch: in
         colour, depth = crew.film(rollout.qpos[:, world], rollout.mocap[:, world], config.cameras, depth=config.depth)
         info = {
             "seed": seed, "number": batch * _BATCH + world, "strategy": strategy.name,
-            "first_try": bool(first[world]), "object": OBJECT_VARIANTS[task][variant],
+            "first_try": bool(first[world]), "object": dict(SUITE[task].variants[variant]),
             "scene": {key: np.asarray(value[world]).tolist() for key, value in scenes.items()},
             "parameters": dict(parameters[world]),
             "habits": {key: float(value[world]) for key, value in strategy.values(unit).items()},

@@ -1,43 +1,50 @@
-"""Clouds of a task's objects with normals: an even choice of points on their surfaces, by Open3D."""
+"""Clouds of a task's parts with normals: an even choice of points on their surfaces, by Open3D."""
 
 from __future__ import annotations
 
 import functools
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from dexprior import extras
 from dexprior.data.clouds import place
 from dexprior.errors import BadInput, UnknownName
-from dexprior.worlds.tasks import NutBolt, Peg, PickPlace, SoftGrasp, Task
-from dexprior.worlds.tasks.peg import WALL
-from dexprior.worlds.threads import bolt_mesh, nut_mesh
+from dexprior.worlds.tasks import Task
 
-__all__ = ["local_cloud", "sheet_cloud", "task_cloud"]
+__all__ = ["local_cloud", "scene_cloud", "sheet_cloud"]
 
 _DENSE = 32  # points drawn for each one that is kept
 
 
-def task_cloud(
-    task: Task, pose: Float[np.ndarray, 7], fixed: Float[np.ndarray, "body 7"], points: int
-) -> Float[np.ndarray, "point 6"]:
-    """Points and normals of what the task manipulates, then of what it is put into, in the base frame.
+def scene_cloud(
+    task: Task,
+    pose: Float[np.ndarray, 7],
+    fixed: Float[np.ndarray, "part 7"],
+    matter: Float[np.ndarray, "matter 3"],
+    points: int,
+) -> tuple[Float[np.ndarray, "point 6"], Bool[np.ndarray, " point"]]:
+    """Points and normals of what is manipulated, then of what is fixed, in the base frame, and which of them move.
 
     Args:
-        task: with or without something fixed: the peg's block and the bolt take 3 of 8 points.
-        pose: of the object.
-        fixed: poses of the scene's fixed bodies, in the model's order.
+        task: names its parts; those that are fixed share 3 of 8 points.
+        pose: of what is manipulated.
+        fixed: poses of the other parts, in their order.
+        matter: the task's own cloud, for a part without a surface.
         points: in all.
 
     Raises:
-        UnknownName: a task whose surfaces are not known here.
+        BadInput: a task that names no part that moves, or more points than a sheet has.
     """
-    if not isinstance(task, NutBolt | Peg):
-        return place(local_cloud(task, points), np.asarray(pose))
-    few = 3 * points // 8
-    parts = (local_cloud(task, points - few), pose), (local_cloud(task, few, fixed=True), fixed[0])
-    return np.concatenate([place(cloud, np.asarray(at)) for cloud, at in parts])
+    moving, others = task.manipulated, [part for part in task.parts if not part.moves]
+    few = 3 * points // 8 // len(others) if others else 0
+    first = points - few * len(others)
+    if moving.surface is None:
+        clouds = [sheet_cloud(matter, first)]
+    else:
+        clouds = [place(local_cloud(task, moving.name, first), np.asarray(pose))]
+    clouds += [place(local_cloud(task, part.name, few), at) for part, at in zip(others, fixed)]
+    return np.concatenate(clouds), np.arange(points) < first
 
 
 def sheet_cloud(sheet: Float[np.ndarray, "vertex 3"], points: int) -> Float[np.ndarray, "point 6"]:
@@ -57,11 +64,18 @@ def sheet_cloud(sheet: Float[np.ndarray, "vertex 3"], points: int) -> Float[np.n
 
 
 @functools.lru_cache(maxsize=64)
-def local_cloud(task: Task, points: int, *, fixed: bool = False) -> Float[np.ndarray, "point 6"]:
-    """One part in its own frame: farthest-point sampling of a dense uniform sample; always the same points."""
+def local_cloud(task: Task, name: str, points: int) -> Float[np.ndarray, "point 6"]:
+    """One part in its own frame: farthest-point sampling of a dense uniform sample; always the same points.
+
+    Raises:
+        UnknownName: no such part, or one without a surface.
+    """
     o3d = extras.open3d()
 
-    corners, faces = (np.asarray(part) for part in _mesh(task, fixed))
+    surfaces = {part.name: part.surface for part in task.parts if part.surface is not None}
+    if name not in surfaces:
+        raise UnknownName("part with a surface", name, tuple(surfaces))
+    corners, faces = surfaces[name]()
     rng = np.random.default_rng(0)
     a, b, c = (corners[faces[:, k]] for k in range(3))
     normals = np.cross(b - a, c - a)
@@ -76,42 +90,3 @@ def local_cloud(task: Task, points: int, *, fixed: bool = False) -> Float[np.nda
     cloud = np.concatenate([np.asarray(kept.points), np.asarray(kept.normals)], axis=1)
     cloud.setflags(write=False)
     return cloud
-
-
-def _mesh(task: Task, fixed: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices and outward-facing triangles."""
-    o3d = extras.open3d()
-
-    if isinstance(task, NutBolt):
-        return (bolt_mesh if fixed else nut_mesh)(task.config.thread)
-    if isinstance(task, Peg):
-        return _block(task) if fixed else _box(task.config.half_width, task.config.half_width, task.config.half_length)
-    if isinstance(task, PickPlace):
-        return _box(*[task.config.half_size] * 3)
-    if isinstance(task, SoftGrasp):
-        ball = o3d.geometry.TriangleMesh.create_sphere(radius=1.0, resolution=24)
-        return np.asarray(ball.vertices) * np.asarray(task.fruit.size) / 2, np.asarray(ball.triangles)
-    raise UnknownName("task with known surfaces", task.name, ("nut_bolt", "peg", "pick_place", "soft_grasp"))
-
-
-def _box(x: float, y: float, z: float) -> tuple[np.ndarray, np.ndarray]:
-    o3d = extras.open3d()
-
-    box = o3d.geometry.TriangleMesh.create_box(2 * x, 2 * y, 2 * z)
-    return np.asarray(box.vertices) - [x, y, z], np.asarray(box.triangles)
-
-
-def _block(task: Peg) -> tuple[np.ndarray, np.ndarray]:
-    """What is seen of the block: its top around the hole, the chamfer, the walls of the hole, its outside."""
-    c = task.config
-    square = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
-    inner = c.half_width + c.clearance
-    rings = [(inner, 0.0), (inner, c.hole_depth - c.chamfer), (inner + c.chamfer, c.hole_depth)]
-    rings += [(inner + WALL, c.hole_depth), (inner + WALL, 0.0)]
-    vertices = np.concatenate([np.column_stack([r * square, np.full(4, z)]) for r, z in rings])
-    faces = []
-    for low in range(0, 4 * (len(rings) - 1), 4):
-        for k in range(4):
-            a, b = low + k, low + (k + 1) % 4
-            faces += [[a, a + 4, b], [b, a + 4, b + 4]]
-    return vertices, np.array(faces)

@@ -273,5 +273,5 @@ def _checked(imported: Imported) -> Imported:
     for hand in imported.hands:
         check_hand(hand)
     for thing in imported.objects:
-        check_scale(thing.pose[thing.valid, :3], f"positions of object {thing.object!r}")
+        check_scale(thing.centre[thing.valid], f"positions of object {thing.object!r}")
     return imported

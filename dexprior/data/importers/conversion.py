@@ -8,13 +8,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior import extras
-from dexprior.data.contacts import contact_schedule
+from dexprior.data.clouds import place
+from dexprior.data.contacts import contact_schedule, release_frame
 from dexprior.data.importers.base import Imported, ImportSettings, Mesh, View
+from dexprior.data.objects import object_frame, rigid_object
 from dexprior.errors import BadInput
-from dexprior.geometry.rotations import quat_rotate
 from dexprior.geometry.sampling import farthest_points
 from dexprior.geometry.timing import hysteresis
-from dexprior.geometry.transforms import transform_points
 from dexprior.hands.mano import contact_configuration
 from dexprior.types import (
     Camera,
@@ -59,8 +59,12 @@ def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Ep
     others = [v for v in imported.views if v is not view and v.camera is not None][: settings.further_views]
     first = int(thing.valid.argmax())
     local = mesh_cloud(mesh, settings.cloud_points)
-    quat = thing.pose[first, 3:]
-    cloud = np.concatenate([transform_points(thing.pose[first], local[:, :3]), quat_rotate(quat, local[:, 3:])], axis=1)
+    frame = object_frame(thing)
+    cloud = place(local, frame[first])
+    if thing.pose is not None:
+        thing = rigid_object(thing.object, thing.t, thing.pose, thing.valid, local=local[:, :3])
+    touching = _touching(imported, hand)
+    target = release_frame(touching)
     text = imported.text[0] if imported.text else settings.text or f"a hand uses the {thing.object.replace('_', ' ')}."
     absent = [name for name in imported.absent if name not in NEEDED]
     wrench = imported.wrench or WrenchTrack(
@@ -85,15 +89,20 @@ def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Ep
             camera=camera,
             hand=hand,
             object=thing,
-            contact=contact_schedule(hand, thing, touching=_touching(imported, hand)),
+            contact=contact_schedule(hand, thing, touching=touching),
             provenance=provenance,
         ),
         condition=PriorCondition(
             cloud=cloud,
+            moves=np.ones(len(cloud), dtype=bool),
+            points=thing.points[0],
             start=contact_configuration(hand, 0),
-            target=contact_configuration(hand, -1),
+            target=contact_configuration(hand, target),
+            target_at=target / view.fps,
+            seconds=view.frames / view.fps,
             camera=camera,
             text=text,
+            pose=None if thing.pose is None else thing.pose[0],
         ),
         wrench=wrench,
         info=info,
@@ -167,7 +176,7 @@ def _chosen_hand(imported: Imported, settings: ImportSettings) -> HandTrajectory
         return next(iter(imported.hands), None)
 
     def distance(hand: HandTrajectory) -> float:
-        tips = hand.joints[:, 4::4] - thing.pose[:, None, :3]
+        tips = hand.joints[:, 4::4] - thing.centre[:, None]
         return float(np.median(np.linalg.norm(tips, axis=-1).min(axis=1)))
 
     return min(imported.hands, key=distance)

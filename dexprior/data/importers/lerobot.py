@@ -23,6 +23,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.artifacts import from_tensors, read_tensors
+from dexprior.data.episodes import check_schema
 from dexprior.data.importers.base import ImportContext, Imported, Importer, View
 from dexprior.data.importers.checks import last_measured, measured
 from dexprior.data.importers.tracks import object_track
@@ -30,7 +31,7 @@ from dexprior.data.importers.videos import read_span, video_view
 from dexprior.data.lerobot import layout
 from dexprior.data.lerobot.reader import LeRobotFolder
 from dexprior.data.lerobot.writer import IMAGES, SIDECAR, STATE_NAMES, VIDEO_KEY
-from dexprior.errors import ArtifactError, BadInput
+from dexprior.errors import BadInput
 from dexprior.types import Camera, Channel, ChannelKind, Episode, HandTrajectory, ObjectTrajectory, WrenchTrack
 from dexprior.types.episode import View as EpisodeView
 
@@ -124,8 +125,7 @@ def _clock(rows: Mapping[str, np.ndarray], fps: float) -> list[str]:
 
 def _exact(data: LeRobotFolder, episode: Mapping[str, Any], path: Path) -> Episode:
     tensors, meta = read_tensors(path)
-    if (found := meta.get("header", {}).get("schema")) != Episode.schema:
-        raise ArtifactError(f"{path} holds {found!r}, expected {Episode.schema!r}")
+    check_schema(meta.get("header", {}).get("schema"), path)
 
     def frames(key: str) -> np.ndarray:
         span = data.video(episode, key)

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float
 
 from dexprior.data.importers.base import Mesh
 from dexprior.data.importers.checks import last_measured, measured
+from dexprior.data.objects import rigid_object
 from dexprior.geometry.transforms import IDENTITY_POSE, pose_multiply
 from dexprior.types import ObjectTrajectory
 
@@ -37,7 +38,7 @@ def object_track(
     if not valid.any():
         return None
     held = pose[last_measured(valid, f"object {name!r}")]
-    return ObjectTrajectory(object=name, t=t, pose=pose_multiply(base_pose, held), valid=valid)
+    return rigid_object(name, t, pose_multiply(base_pose, held), valid)
 
 
 def objects_with_meshes(
@@ -71,4 +72,4 @@ def most_moved(objects: list[ObjectTrajectory]) -> str | None:
     """Name of the object that travels furthest: the one acted on, where the data set does not say."""
     if not objects:
         return None
-    return max(objects, key=lambda thing: float(np.linalg.norm(np.ptp(thing.pose[:, :3], axis=0)))).object
+    return max(objects, key=lambda thing: float(np.linalg.norm(np.ptp(thing.centre, axis=0)))).object

@@ -19,6 +19,7 @@ from dexprior.config import Ge, Gt, Le, config, config_hash, to_plain
 from dexprior.data.episodes import EpisodeSet
 from dexprior.data.lerobot import layout, statistics
 from dexprior.data.lerobot.tables import Tables, table_of, write_tasks
+from dexprior.data.objects import object_frame
 from dexprior.data.shards import open_episodes
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.reading import as_described, integer
@@ -290,7 +291,7 @@ def _columns(episode: Episode) -> dict[str, np.ndarray]:
         "observation.hand.contact": hand.contact.astype(np.float32),
         "observation.hand.force": hand.force.astype(np.float32),
         "observation.hand.valid": hand.valid,
-        "observation.object.pose": thing.pose.astype(np.float32),
+        "observation.object.pose": object_frame(thing).astype(np.float32),
         "observation.object.valid": thing.valid,
         "observation.wrench": episode.wrench.wrench.astype(np.float32),
         "action": np.concatenate([state[1:], state[-1:]]),

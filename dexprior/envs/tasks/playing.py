@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from dexprior.envs.tasks.pictures import Film
 from dexprior.envs.tasks.vector import TaskVectorEnv
 from dexprior.errors import BadInput, UnknownName
-from dexprior.worlds.tasks.experts import expert_of
+from dexprior.worlds.tasks import expert_of
 from dexprior.worlds.viewer import Viewer
 
 __all__ = ["Played", "Player", "play", "player_of"]

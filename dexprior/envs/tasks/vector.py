@@ -287,7 +287,7 @@ def make_env(task: str = "pick_place", *, settings: dict[str, Any] | None = None
     """One world of a task by name; what `gymnasium.make` calls.
 
     Args:
-        task: one of `dexprior.worlds.tasks.TASKS`.
+        task: one of `dexprior.worlds.tasks.SUITE`.
         settings: of the task's configuration.
         options: of `TaskEnv`.
     """

@@ -31,8 +31,7 @@ from dexprior.transfer.rounds.adding import EXPLANATION, evidence_hash, read_rep
 from dexprior.transfer.rounds.reading import Round, read_round, write_template
 from dexprior.transfer.summaries import moving, observations_of, predict, whitened
 from dexprior.transfer.updating import UpdateConfig, blamed_parameters, update_family
-from dexprior.worlds.tasks import TASKS, Task
-from dexprior.worlds.tasks.experts import expert_of
+from dexprior.worlds.tasks import SUITE, Task, expert_of
 
 __all__ = ["AnswerConfig", "answer_round"]
 
@@ -93,7 +92,7 @@ def answer_round(
         if getattr(given, name) is None:
             raise BadInput(f"{folder / 'round.yaml'}: {name} is not given; the family is fitted to replays of a probe")
     probe = Probe.read(folder / str(given.probe))
-    if given.task in TASKS and given.task != probe.task.name:
+    if given.task in SUITE and given.task != probe.task.name:
         raise BadInput(f"{folder / 'round.yaml'}: task is {given.task!r}, its probe is of {probe.task.name!r}")
     if settings.player == "expert":
         expert_of(probe.task.name)  # a task without one is named before the fit

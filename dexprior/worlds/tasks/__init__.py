@@ -19,15 +19,33 @@ from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
 from dexprior.worlds.tasks.recording import Recording, record
-from dexprior.worlds.tasks.registry import TASKS, make_task, register_task
 from dexprior.worlds.tasks.soft_grasp import SoftGrasp, SoftGraspConfig
+from dexprior.worlds.tasks.suite import (
+    SUITE,
+    Entry,
+    demonstrated_tasks,
+    expert_of,
+    human_task,
+    make_task,
+    register_task,
+    strategies_of,
+    strategy_of,
+)
 from dexprior.worlds.tasks.view import RigState, View
 from dexprior.worlds.tasks.wipe import Wipe, WipeConfig
 from dexprior.worlds.tasks.worlds import Physics, TaskWorlds
 
 __all__ = [
     # the suite
-    "TASKS",
+    "SUITE",
+    "Entry",
+    "demonstrated_tasks",
+    "expert_of",
+    "human_task",
+    "make_task",
+    "register_task",
+    "strategies_of",
+    "strategy_of",
     "CubeInHand",
     "CubeInHandConfig",
     "Handover",
@@ -47,8 +65,6 @@ __all__ = [
     "Wipe",
     "WipeConfig",
     "inject",
-    "make_task",
-    "register_task",
     # worlds
     "ActionSpec",
     "ArmAction",

@@ -11,8 +11,10 @@ import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
 import dexprior.worlds.named_robots  # noqa: F401  # registers arms and hands by name
+from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
 from dexprior.worlds.rigs import Rig
+from dexprior.worlds.tasks.parts import Part
 
 if TYPE_CHECKING:
     import mujoco
@@ -71,6 +73,23 @@ class Task(ABC):
     def bodies(self) -> tuple[int, ...]:
         """How many points of the cloud lie on each body, in order."""
         return (self.points,)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What the scene is made of; one of them moves. A task that names none has no demonstrations."""
+        return ()
+
+    @property
+    def manipulated(self) -> Part:
+        """The part that moves.
+
+        Raises:
+            BadInput: the task names none.
+        """
+        for part in self.parts:
+            if part.moves:
+                return part
+        raise BadInput(f"task {self.name!r} names no part that moves: it has nothing that demonstrations could show")
 
     @abstractmethod
     def layout(self) -> Layout:

@@ -30,6 +30,7 @@ from dexprior.worlds.measures import tolerance
 from dexprior.worlds.rigs import add_rig
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
+from dexprior.worlds.tasks.parts import Part, box_surface
 from dexprior.worlds.tasks.scene import SURFACE, VISUAL, box_points, place_points, stage
 from dexprior.worlds.tasks.view import View
 
@@ -102,6 +103,12 @@ class CubeInHand(Task):
         },
     )
     weights: ClassVar[dict[str, float]] = {"turn": 0.5, "centred": 0.15, "upright": 0.15, "grasp": 0.1, "still": 0.1}
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The cube."""
+        surface = functools.partial(box_surface, *[self.config.half_size] * 3)
+        return (Part(name="cube", body="cube", moves=True, surface=surface),)
 
     def layout(self) -> Layout:
         """A hand, the cube on it, and the mark on the palm that the cube's green side shall point at."""

@@ -13,6 +13,7 @@ their partner has it (Chan, Parker, Van der Loos and Croft 2012). Three switches
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -33,6 +34,7 @@ from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.studio import add_camera
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
+from dexprior.worlds.tasks.parts import Part, box_surface
 from dexprior.worlds.tasks.scene import SURFACE, box_points, place_points, stage, stiffen
 from dexprior.worlds.tasks.view import View
 
@@ -103,6 +105,13 @@ class Handover(Task):
         },
     )
     weights: ClassVar[dict[str, float]] = {"reach": 0.25, "grasp": 0.2, "taken": 0.4, "still": 0.15}
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The bar."""
+        c = self.config
+        surface = partial(box_surface, c.half_length, c.half_width, c.half_width)
+        return (Part(name="bar", body="bar", moves=True, surface=surface),)
 
     def layout(self) -> Layout:
         """The robot, the person opposite, and the bar."""

@@ -8,6 +8,7 @@ with its thread just caught.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from dexprior.worlds.measures import tolerance
 from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
+from dexprior.worlds.tasks.parts import Part
 from dexprior.worlds.tasks.scene import place_points, stage, stiffen, upright
 from dexprior.worlds.tasks.view import View
 from dexprior.worlds.threads import ThreadConfig, bolt_mesh, lead, nut_mesh
@@ -114,6 +116,15 @@ class NutBolt(Task):
         },
     )
     weights: ClassVar[dict[str, float]] = {"hold": 0.1, "align": 0.2, "level": 0.1, "engage": 0.5, "still": 0.1}
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The nut, and the bolt."""
+        thread = self.config.thread
+        return (
+            Part(name="nut", body="nut", moves=True, surface=partial(nut_mesh, thread)),
+            Part(name="bolt", body="bolt", moves=False, surface=partial(bolt_mesh, thread)),
+        )
 
     def layout(self) -> Layout:
         """Bolt, nut, and the robot with its last joint turned back, so that it has most of a turn ahead."""

@@ -8,6 +8,7 @@ contacts are exact: what limits small clearances is the solver's softness, so th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ from dexprior.worlds.measures import tolerance
 from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
+from dexprior.worlds.tasks.parts import Part, Surface, box_surface
 from dexprior.worlds.tasks.scene import SURFACE, box_points, place_points, stage, stiffen, upright
 from dexprior.worlds.tasks.view import View
 
@@ -113,6 +115,31 @@ class Peg(Task):
         """Seconds in an episode: a peg that stands has to be taken first."""
         return 3.0 if self.config.start == "held" else 5.0
 
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The peg, and the block with the hole."""
+        c = self.config
+        surface = partial(box_surface, c.half_width, c.half_width, c.half_length)
+        return (
+            Part(name="peg", body="peg", moves=True, surface=surface),
+            Part(name="hole", body="hole", moves=False, surface=self._block),
+        )
+
+    def _block(self) -> Surface:
+        """What is seen of the block: its top around the hole, the chamfer, the walls of the hole, its outside."""
+        c = self.config
+        square = np.array([[1.0, 1.0], [-1.0, 1.0], [-1.0, -1.0], [1.0, -1.0]])
+        inner = c.half_width + c.clearance
+        rings = [(inner, 0.0), (inner, c.hole_depth - c.chamfer), (inner + c.chamfer, c.hole_depth)]
+        rings += [(inner + WALL, c.hole_depth), (inner + WALL, 0.0)]
+        vertices = np.concatenate([np.column_stack([r * square, np.full(4, z)]) for r, z in rings])
+        faces = []
+        for low in range(0, 4 * (len(rings) - 1), 4):
+            for k in range(4):
+                a, b = low + k, low + (k + 1) % 4
+                faces += [[a, a + 4, b], [b, a + 4, b + 4]]
+        return vertices, np.array(faces)
+
     def layout(self) -> Layout:
         """A block with a chamfered hole, a peg, and the robot over it."""
         import mujoco
@@ -197,8 +224,9 @@ class Peg(Task):
         view.close_on(ids, c.half_width)
 
     def measure(self, view: View) -> Truth:
-        """Also `hole` (n, 7), its `rim`'s height (n,), `end` of the peg (n, 3), its `offset` from the axis and `depth` below the rim [m], `tilt`
-        of the peg [rad] (until it enters: the approach angle), `jammed` and `wrench` (n, 6)."""
+        """Also `hole` (n, 7), its `rim`'s height (n,), `end` of the peg (n, 3), its `offset` from the axis and `depth`
+        below the rim [m], `tilt` of the peg [rad] (until it enters: the approach angle), `jammed` and `wrench` (n, 6).
+        """
         c, rig = self.config, view.rigs[0]
         pose, velocity = view.pose("peg").copy(), view.velocity("peg")
         hole = view.mocap_pose("hole")

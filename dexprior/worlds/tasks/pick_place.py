@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from dexprior.worlds.measures import tolerance
 from dexprior.worlds.rigs import add_rig
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
+from dexprior.worlds.tasks.parts import Part, box_surface
 from dexprior.worlds.tasks.scene import SURFACE, VISUAL, box_points, place_points, stage, stiffen, upright
 from dexprior.worlds.tasks.view import View
 
@@ -72,6 +74,12 @@ class PickPlace(Task):
         },
     )
     weights: ClassVar[dict[str, float]] = {"reach": 0.15, "grasp": 0.15, "lift": 0.2, "carry": 0.4, "still": 0.1}
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The block."""
+        surface = partial(box_surface, *[self.config.half_size] * 3)
+        return (Part(name="block", body="cube", moves=True, surface=surface),)
 
     def layout(self) -> Layout:
         """A cube, a mark, and the robot."""

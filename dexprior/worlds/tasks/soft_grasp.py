@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
@@ -23,6 +24,7 @@ from dexprior.worlds.measures import TOUCH_ON, tolerance
 from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import pads, sensors
+from dexprior.worlds.tasks.parts import Part, ellipsoid_surface
 from dexprior.worlds.tasks.scene import stage
 from dexprior.worlds.tasks.view import View
 
@@ -122,6 +124,12 @@ class SoftGrasp(Task):
     def fruit(self) -> Fruit:
         """The one that is grasped."""
         return FRUITS[self.config.fruit]
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The fruit."""
+        surface = partial(ellipsoid_surface, *(side / 2 for side in self.fruit.size))
+        return (Part(name="fruit", body="fruit", moves=True, surface=surface, soft=True),)
 
     def layout(self) -> Layout:
         """A fruit on the table, and the robot above it."""

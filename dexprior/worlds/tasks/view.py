@@ -107,6 +107,13 @@ class View:
         k = self.model.body(body).mocapid[0]
         return np.concatenate([self.field("mocap_pos")[:, k], self.field("mocap_quat")[:, k]], axis=1)
 
+    def body_pose(self, body: str) -> Float[np.ndarray, "n 7"]:
+        """Pose of a body that is fixed in the world, or moved from outside."""
+        if self.model.body(body).mocapid[0] >= 0:
+            return self.mocap_pose(body)
+        fixed = self.model.body(body)
+        return np.tile(np.concatenate([fixed.pos, fixed.quat]), (self.n, 1))
+
     def place_mocap(self, ids: np.ndarray, body: str, pose: Float[np.ndarray, "m 7"]) -> None:
         """Move such a body in some worlds."""
         k = self.model.body(body).mocapid[0]

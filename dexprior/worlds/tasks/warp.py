@@ -23,10 +23,8 @@ from dexprior.extras import require
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["OUTPUTS", "WARP_TASKS", "WarpBatch"]
+__all__ = ["OUTPUTS", "WarpBatch"]
 
-WARP_TASKS = ("cube_in_hand", "handover", "nut_bolt", "peg", "pick_place", "wipe")
-"""Tasks that it steps; held against `mujoco.batch` in docs/measurements/worlds.md."""
 OUTPUTS = (
     "sensordata", "xpos", "xquat", "xmat", "xipos", "ximat", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat",
     "subtree_com", "cvel", "ten_length", "ten_velocity", "actuator_length", "actuator_velocity", "actuator_force",
@@ -186,8 +184,11 @@ class WarpBatch:
         return bool(found & more) or pairs > data.naconmax or int(data.nefc.numpy().max()) > data.njmax
 
     def _refusal(self, reason: str) -> BadInput:
+        from dexprior.worlds.tasks.suite import SUITE  # stands above: its experts step worlds
+
+        can = ", ".join(name for name, entry in SUITE.items() if entry.warp)
         return BadInput(
-            f"task {self._task!r} cannot be stepped by MuJoCo Warp: {reason}. Tasks that can: {', '.join(WARP_TASKS)}; "
+            f"task {self._task!r} cannot be stepped by MuJoCo Warp: {reason}. Tasks that can: {can}; "
             "physics='mujoco' steps every task"
         )
 

@@ -8,6 +8,7 @@ the motion with which two worlds are compared.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from dexprior.worlds.measures import tolerance
 from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
+from dexprior.worlds.tasks.parts import Part, box_surface
 from dexprior.worlds.tasks.scene import SURFACE, VISUAL, box_points, place_points, stage, stiffen, upright
 from dexprior.worlds.tasks.view import View
 
@@ -100,6 +102,13 @@ class Wipe(Task):
         },
     )
     weights: ClassVar[dict[str, float]] = {"hold": 0.1, "press": 0.2, "follow": 0.2, "cover": 0.4, "still": 0.1}
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The block."""
+        c = self.config
+        surface = partial(box_surface, c.half_width, c.half_width, c.half_height)
+        return (Part(name="block", body="block", moves=True, surface=surface),)
 
     def layout(self) -> Layout:
         """A plate, the marked stroke, a block, and the robot over it."""

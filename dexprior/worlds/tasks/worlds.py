@@ -40,7 +40,7 @@ class TaskWorlds:
         phenomena: of contact, that the engine leaves out; none by default.
         sensors: models of its sensors and links; none by default, so that `sensed` is `state`.
         threads: of MuJoCo's pool; 0 takes all cores. Results do not depend on it.
-        physics: what steps the worlds; MuJoCo Warp takes rigid tasks only (`WARP_TASKS`).
+        physics: what steps the worlds; MuJoCo Warp takes rigid tasks only (`Entry.warp`).
 
     Raises:
         UnknownName: no such kind of arm action, or no such physics.

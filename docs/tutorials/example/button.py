@@ -12,7 +12,7 @@ from dexprior.worlds.measures import tolerance
 from dexprior.worlds.rigs import add_rig
 from dexprior.worlds.tasks import Layout, Task, TaskWorlds, make_task, register_task
 from dexprior.worlds.tasks.actions import MAX_TWIST
-from dexprior.worlds.tasks.experts import register_expert, run_expert
+from dexprior.worlds.tasks.experts import run_expert
 from dexprior.worlds.tasks.families import pads, sensors
 from dexprior.worlds.tasks.scene import SURFACE, box_points, stage
 
@@ -119,8 +119,7 @@ def expert(truth, rigs, t, memory):
     return np.clip(np.column_stack([twist, np.full(len(away), -1.0)]), -1, 1)
 
 
-register_task(Button, ButtonConfig)
-register_expert("button", expert)
+register_task(Button, ButtonConfig, expert=expert)
 
 if __name__ == "__main__":
     task, n = make_task("button"), 32

@@ -7,20 +7,13 @@ import pytest
 from scipy.stats import chi2_contingency
 
 from dexprior.config import validate
-from dexprior.data.demonstrating import (
-    OBJECT_VARIANTS,
-    TaskDemonstrationConfig,
-    demonstration_tasks,
-    generate,
-    generate_demonstrations,
-)
-from dexprior.data.demonstrating.surfaces import local_cloud, sheet_cloud, task_cloud
+from dexprior.data.demonstrating import TaskDemonstrationConfig, generate, generate_demonstrations
+from dexprior.data.demonstrating.surfaces import local_cloud, scene_cloud, sheet_cloud
 from dexprior.data.shards import ShardSet
 from dexprior.errors import BadInput, ConfigError, UnknownName
 from dexprior.hands.skeleton import forward
 from dexprior.worlds.render import check_graphics
-from dexprior.worlds.tasks import make_task
-from dexprior.worlds.tasks.strategies import strategies_of, strategy_of
+from dexprior.worlds.tasks import SUITE, demonstrated_tasks, make_task, strategies_of, strategy_of
 
 _CONFIG = TaskDemonstrationConfig(n=3, workers=1)
 needs_graphics = pytest.mark.skipif(check_graphics() is not None, reason="no off-screen rendering here")
@@ -98,18 +91,19 @@ def _covered(episode, camera, centre) -> bool:
 
 def test_clouds_are_even_and_always_the_same():
     task = make_task("pick_place")
-    cloud = local_cloud(task, 64)
+    cloud = local_cloud(task, "block", 64)
     apart = np.linalg.norm(cloud[:, None, :3] - cloud[None, :, :3], axis=-1) + np.eye(64)
     assert apart.min() > 0.005  # random points would come within a millimetre
     local_cloud.cache_clear()
-    np.testing.assert_array_equal(local_cloud(task, 64), cloud)
+    np.testing.assert_array_equal(local_cloud(task, "block", 64), cloud)
 
 
 def test_the_cloud_of_peg_and_block_lies_on_their_surfaces():
     task = make_task("peg", start="standing")
     c = task.config
     pose, block = np.array([0.3, 0.1, 0.2, 1.0, 0, 0, 0]), np.array([[0.5, 0.0, 0.0, 1.0, 0, 0, 0]])
-    cloud = task_cloud(task, pose, block, 64)
+    cloud, moves = scene_cloud(task, pose, block, np.zeros((0, 3)), 64)
+    np.testing.assert_array_equal(moves, np.arange(64) < 40)
     peg, rest = cloud[:40] - [0.3, 0.1, 0.2, 0, 0, 0], cloud[40:] - [0.5, 0, 0, 0, 0, 0]
     size = np.array([c.half_width, c.half_width, c.half_length])
     np.testing.assert_allclose(np.abs(peg[:, :3] / size).max(axis=1), 1.0, atol=1e-9)
@@ -124,7 +118,7 @@ def test_the_cloud_of_nut_and_bolt_lies_around_its_axis():
     task = make_task("nut_bolt")
     t = task.config.thread
     pose, bolt = np.array([0.5, 0.0, 0.06, 1.0, 0, 0, 0]), np.array([[0.5, 0.0, 0.0, 1.0, 0, 0, 0]])
-    cloud = task_cloud(task, pose, bolt, 64)
+    cloud, _ = scene_cloud(task, pose, bolt, np.zeros((0, 3)), 64)
     radius = np.hypot(cloud[:, 0] - 0.5, cloud[:, 1])
     nut, rest = radius[:40], radius[40:]
     assert t.radius - t.depth < nut.min()
@@ -145,11 +139,11 @@ def test_the_cloud_of_a_cloth_is_as_it_lies_with_normals_upwards():
         sheet_cloud(sheet, 82)
 
 
-@pytest.mark.parametrize("task", demonstration_tasks())
+@pytest.mark.parametrize("task", demonstrated_tasks())
 def test_the_sentence_says_nothing_of_the_object_nor_the_object_of_the_sentence(task):
     """Counts of strategy and object over 1,200 batches are those of independent draws (chi-squared)."""
     names = [strategy.name for strategy in strategies_of(task)]
-    counts = np.zeros((len(names), len(OBJECT_VARIANTS[task])))
+    counts = np.zeros((len(names), len(SUITE[task].variants)))
     for batch in range(1200):
         strategy = strategy_of(task, generate._sentence(task, 7, batch)).name
         counts[names.index(strategy), generate._object(task, 7, batch)[1]] += 1
@@ -160,7 +154,7 @@ def test_the_sentence_says_nothing_of_the_object_nor_the_object_of_the_sentence(
 
 
 def test_bad_settings_are_named(tmp_path):
-    with pytest.raises(UnknownName, match=demonstration_tasks()[0]):
+    with pytest.raises(UnknownName, match=demonstrated_tasks()[0]):
         generate_demonstrations("juggling", _CONFIG, tmp_path, seed=0)
     with pytest.raises((ConfigError, UnknownName), match="top"):
         validate(TaskDemonstrationConfig, {"cameras": ("top",)})

@@ -16,7 +16,7 @@ from dexprior.envs.registration import ENVIRONMENTS, register
 from dexprior.envs.tasks import TaskEnv, TaskVectorEnv, make_vec_env
 from dexprior.errors import ArtifactError, BadInput, UnknownName
 from dexprior.families import EventFamily, EventPrior
-from dexprior.worlds.tasks import TASKS, make_task
+from dexprior.worlds.tasks import SUITE, make_task
 
 QUICK = ("cube_in_hand", "folding", "handover", "insertion", "peg", "pick_place", "soft_grasp", "wipe")
 
@@ -24,7 +24,7 @@ QUICK = ("cube_in_hand", "folding", "handover", "insertion", "peg", "pick_place"
 def test_every_task_is_registered():
     register()
     register()  # again does nothing
-    assert sorted(ENVIRONMENTS.values()) == sorted(TASKS)
+    assert sorted(ENVIRONMENTS.values()) == sorted(SUITE)
     assert set(ENVIRONMENTS) <= set(gymnasium.registry)
 
 

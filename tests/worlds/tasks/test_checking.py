@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from dexprior.errors import BadInput
-from dexprior.worlds.tasks import TASKS, PickPlace, check_task, make_task, register_task
-from dexprior.worlds.tasks.experts import EXPERTS, register_expert
+from dexprior.worlds.tasks import SUITE, PickPlace, check_task, expert_of, make_task, register_task
 
 
 @pytest.mark.parametrize("name", ["insertion", "peg", "pick_place", "soft_grasp", "wipe"])
@@ -91,9 +90,10 @@ def test_a_broken_promise_is_named(kind, message):
 
 
 def test_names_are_taken_once():
-    register_task(*TASKS["peg"])  # again does nothing
+    known = {field.name: getattr(SUITE["peg"], field.name) for field in dataclasses.fields(SUITE["peg"])}
+    kind, settings = known.pop("task"), known.pop("settings")
+    register_task(kind, settings, **known)  # again does nothing
     with pytest.raises(BadInput, match="'pick_place' is registered already"):
-        register_task(_Bright, TASKS["pick_place"][1])
-    register_expert("peg", EXPERTS["peg"])
-    with pytest.raises(BadInput, match="'peg' has an expert already"):
-        register_expert("peg", EXPERTS["pick_place"])
+        register_task(_Bright, SUITE["pick_place"].settings)
+    with pytest.raises(BadInput, match="'peg' is registered already"):
+        register_task(kind, settings, **known | {"expert": expert_of("pick_place")})

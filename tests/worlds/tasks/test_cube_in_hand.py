@@ -10,8 +10,7 @@ from dexprior.errors import BadInput, ConfigError
 from dexprior.geometry.rotations import quat_from_axis_angle, quat_multiply
 from dexprior.worlds.claw import build_claw, claw_action, claw_joints
 from dexprior.worlds.rigs import add_rig
-from dexprior.worlds.tasks import TaskWorlds, make_task
-from dexprior.worlds.tasks.experts import EXPERTS
+from dexprior.worlds.tasks import TaskWorlds, expert_of, make_task
 
 
 def _start(n: int, **settings) -> TaskWorlds:
@@ -75,7 +74,7 @@ def test_fingers_turn_it_both_ways_with_changes_of_grip():
         truth = worlds.truth()
         assert not worlds.task.failure(truth).any()
         done |= worlds.task.success(truth)
-        worlds.step(EXPERTS["cube_in_hand"](truth, worlds.view.rigs, 0.04 * k, memory))
+        worlds.step(expert_of("cube_in_hand")(truth, worlds.view.rigs, 0.04 * k, memory))
         phases |= set(memory[:, 0])
     assert done.sum() >= 5
     assert phases == {0, 1, 2, 3}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dexprior.errors import BadInput, ConfigError, MissingExtra, UnknownName
-from dexprior.worlds.tasks import Task, TaskWorlds, make_task
-from dexprior.worlds.tasks.experts import EXPERTS, run_expert
+from dexprior.worlds.tasks import Task, TaskWorlds, expert_of, make_task
+from dexprior.worlds.tasks.experts import run_expert
 from dexprior.worlds.tasks.folding import OUTLINES, Cloth, carried, flap_coverage, mirrored, planar_fit, turned, wrinkle
 
 CLOTHS = [Cloth(outline=outline, side=0.2, resolution=n) for outline in OUTLINES for n in (7, 11)]
@@ -233,7 +233,7 @@ def test_a_pinch_without_friction_slips():
     def lifted(friction: float) -> np.ndarray:
         worlds, memory = _worlds(task, 1, pad_friction=friction), np.zeros((1, 4))
         for k in range(72):
-            worlds.step(EXPERTS["folding"](worlds.truth(), worlds.view.rigs, 0.04 * k, memory))
+            worlds.step(expert_of("folding")(worlds.truth(), worlds.view.rigs, 0.04 * k, memory))
         return worlds.truth()
 
     held, lost = lifted(0.8), lifted(1e-4)
@@ -262,7 +262,7 @@ def test_a_snapshot_holds_the_particles():
 
 def test_a_shirt_is_folded_by_its_sleeves():
     worlds = _worlds(make_task("folding", engine="particles", outline="shirt"))
-    solved, truth = run_expert(worlds, EXPERTS["folding"])
+    solved, truth = run_expert(worlds, expert_of("folding"))
     assert solved.all()
     assert (truth["slipped"] < 0.01).all()
 
@@ -270,7 +270,7 @@ def test_a_shirt_is_folded_by_its_sleeves():
 def test_one_robot_carries_the_hem_over():
     """Low and fast, so that the free corners do not fold under."""
     worlds = _worlds(make_task("folding", engine="particles", robots=1), 4)
-    solved, truth = run_expert(worlds, EXPERTS["folding"])
+    solved, truth = run_expert(worlds, expert_of("folding"))
     assert worlds.action_size == 7
     assert solved.all()
     assert np.linalg.norm(truth["grip"] - truth["goal"], axis=-1).max() < 0.05
@@ -281,7 +281,7 @@ def test_particles_fold_like_the_flex():
     lies = {}
     for engine in ("flex", "particles"):
         worlds = _worlds(make_task("folding", engine=engine), 1)
-        solved, _ = run_expert(worlds, EXPERTS["folding"])
+        solved, _ = run_expert(worlds, expert_of("folding"))
         assert solved.all(), engine
         lies[engine] = worlds.task._positions(worlds.view)
     assert np.linalg.norm(lies["flex"] - lies["particles"], axis=-1).mean() < 0.01

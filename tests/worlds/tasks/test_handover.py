@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dexprior.errors import BadInput
-from dexprior.worlds.tasks import TaskWorlds, make_task
-from dexprior.worlds.tasks.experts import expert_of
+from dexprior.worlds.tasks import TaskWorlds, expert_of, make_task
 
 _OPEN = np.array([0, 0, 0, 0, 0, 0, 1.0])
 

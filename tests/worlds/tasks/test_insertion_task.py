@@ -13,7 +13,7 @@ from dexprior.worlds.insertion import engaged_depth
 from dexprior.worlds.stepping import InsertionWorlds
 from dexprior.worlds.tasks import Task, TaskWorlds, make_task
 from dexprior.worlds.tasks.actions import MAX_TWIST
-from dexprior.worlds.tasks.experts import expert_of
+from dexprior.worlds.tasks.suite import expert_of
 
 TASK = make_task("insertion")
 

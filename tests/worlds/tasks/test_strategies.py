@@ -12,15 +12,8 @@ from dexprior.errors import BadInput, ConfigError, UnknownName
 from dexprior.hands.skeleton import FINGER_RADIUS, forward
 from dexprior.worlds.human import finger_pose_from_hinges
 from dexprior.worlds.human_rig import wrist_from_gantry
-from dexprior.worlds.tasks import TaskWorlds, make_task
-from dexprior.worlds.tasks.strategies import (
-    STRATEGIES,
-    RefineConfig,
-    demonstrate,
-    roll_out,
-    strategies_of,
-    strategy_of,
-)
+from dexprior.worlds.tasks import TaskWorlds, demonstrated_tasks, human_task, make_task, strategies_of, strategy_of
+from dexprior.worlds.tasks.strategies import RefineConfig, demonstrate, roll_out
 
 _SIZES = ("small", "big", "large", "tiny", "strawberry", "grape", "peach", "mm", "cm", "wide", "narrow")
 
@@ -36,7 +29,7 @@ def drawn(task, n: int, seed: int = 0):
     return scenes, [task.reality.as_dict(row) for row in task.reality.sample(rng, n)]
 
 
-@pytest.mark.parametrize("task", STRATEGIES)
+@pytest.mark.parametrize("task", demonstrated_tasks())
 def test_a_sentence_belongs_to_one_strategy_and_says_nothing_of_the_object_s_size(task):
     assert len(strategies_of(task)) >= 3
     for a, b in itertools.combinations(strategies_of(task), 2):
@@ -56,14 +49,8 @@ def test_unknown_sentences_and_tasks_are_named():
 
 
 def test_plans_start_at_zero_move_forward_in_time_and_end_within_the_clip():
-    others = {
-        "soft_grasp": {"hand": "human_hand"},
-        "peg": {"end_effector": "human_hand", "start": "standing"},
-        "nut_bolt": {"end_effector": "human_hand", "start": "started"},
-        "folding": {"end_effector": "human_hand", "robots": 1},
-    }
-    for name in STRATEGIES:
-        task = make_task(name, arm="gantry", **others.get(name, {"end_effector": "human_hand"}))
+    for name in demonstrated_tasks():
+        task = human_task(name, 0)
         scenes, _ = drawn(task, 20)
         for strategy in strategies_of(name):
             for unit in (np.zeros((20, len(strategy.knobs))), np.ones((20, len(strategy.knobs)))):

@@ -28,6 +28,7 @@ from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import sensors
 from dexprior.worlds.tasks.folding.cloth import Cloth, Outline, Place, carried, flap_coverage, mirrored, turned, wrinkle
+from dexprior.worlds.tasks.parts import Part
 from dexprior.worlds.tasks.scene import stage, stiffen
 from dexprior.worlds.tasks.view import View
 
@@ -144,6 +145,11 @@ class Folding(Task):
     @property
     def _prefixes(self) -> tuple[str, ...]:
         return ("robot/",) if self.config.robots == 1 else ("left/", "right/")
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The cloth."""
+        return (Part(name="cloth", body=None, moves=True, surface=None, soft=True),)
 
     def layout(self) -> Layout:
         """A cloth on a board, and one robot or two beside each other."""

@@ -96,13 +96,15 @@ def _fold(task: Folding, scenes: Scenes, v: Values, *, turn: float, pace: float,
     thumb = np.array([name.startswith("thumb") for name in HINGE_NAMES])
     release = np.where(thumb, grasp.open, grasp.touch)
     back = hem + 0.06 * (np.cos(turn) * outwards + np.array([0.0, 0.0, np.sin(turn)]))
+    opens = len(rows)
     rows += [
         (0.10 * s, at(hem, turn), squeeze),
         (0.20 * s, at(hem, turn), release),
         (0.35 * s, at(back, turn), release),
         (0.15 * s, at(back + np.array([0.0, 0.0, 0.04]), turn), grasp.open),
     ]
-    return knots_of(rows, tuple(range(first, first + _PIECES + bool(pause))))
+    even = tuple(range(first, first + _PIECES + bool(pause)))
+    return knots_of(rows, grasp, release=opens, even=even)
 
 
 FOLDING = (

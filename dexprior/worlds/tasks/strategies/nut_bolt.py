@@ -96,8 +96,9 @@ def _turn(
             even.append(len(rows) - 1)
             hand, sunk = hand - stroke / _PIECES, sunk + stroke / _PIECES / (2 * np.pi) * t.pitch
             rows.append((stroke / _PIECES / (0.9 * MAX_JOINT_SPEED) * max(pace, 1.0) + 0.0 * s, at(hand), squeeze))
+    release = len(rows) - 1
     rows += [(0.18 * s, at(hand), grasp.open), (0.25 * s, at(hand) + 2 * above, grasp.open)]
-    return knots_of(rows, tuple(even))
+    return knots_of(rows, grasp, release=release, even=tuple(even))
 
 
 NUT_BOLT = (

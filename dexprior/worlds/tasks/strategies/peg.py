@@ -77,7 +77,9 @@ def _insert(
             (0.10 * s, down, squeeze),
             (0.22 * s, down, grasp.open),
             (0.25 * s, down + np.array([0.0, 0.0, 0.05, 0.0, 0.0, 0.0]), grasp.open),
-        ]
+        ],
+        grasp,
+        release=9,
     )
 
 

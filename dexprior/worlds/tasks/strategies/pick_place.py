@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 
@@ -32,6 +33,8 @@ _ABOVE: tuple[Vector, Vector] = ((0.7, 0.0, -0.7), (-0.7, 0.0, -0.7))
 _FLAT: tuple[Vector, Vector] = ((0.8, 0.0, -0.6), (-0.6, 0.0, -0.8))
 _BEHIND = 0.035  # [m] from the cube's face to where a push begins
 _PUSH = 0.05  # [m] how far the cube is pushed
+_RELEASE = 8  # knot of a transfer at which the fingers open
+_PUSHES = 4  # knots of a push before the transfer that follows it
 _HASTE = 0.68  # what follows a push must fit into the clip
 
 
@@ -60,7 +63,8 @@ def _carry(
         scenes["cube"] + offset(0.0, 0.0, half) + np.column_stack([v["off_x"], v["off_y"], np.zeros_like(v["off_x"])])
     )
     yaw = _yaw(scenes["yaw"], middle)
-    return knots_of(_transfer(grasp, cube, yaw, scenes["goal"] + offset(0.0, 0.0, half), v, pace))
+    rows = _transfer(grasp, cube, yaw, scenes["goal"] + offset(0.0, 0.0, half), v, pace)
+    return knots_of(rows, grasp, release=_RELEASE)
 
 
 def _transfer(
@@ -120,7 +124,9 @@ def _push_first(task: PickPlace, scenes: Scenes, v: Values) -> HandPlan:
             (0.05 * s, carried(grasp, ahead, yaw), closed),
             (0.20 * s, carried(grasp, ahead + offset(0.0, -0.03, 0.05), yaw), grasp.open),
             *rest[1:],
-        ]
+        ],
+        grasp,
+        release=_PUSHES + _RELEASE,
     )
 
 
@@ -128,10 +134,10 @@ def _after_push(task: PickPlace, plan: HandPlan, truth: Truth, arm: Float[np.nda
     cube, half = truth["object"], task.config.half_size
     grasp = _pinch(half, _ABOVE)
     yaw = _yaw(yaw_of(cube[:, 3:]), 0.0)
-    rest = knots_of(_transfer(grasp, cube[:, :3], yaw, truth["goal"] + offset(0.0, 0.0, half), v, _HASTE))
+    rest = _transfer(grasp, cube[:, :3], yaw, truth["goal"] + offset(0.0, 0.0, half), v, _HASTE)
     whole = plan.arm.copy()
-    whole[:, 5:] = rest.arm[:, 1:]
-    return HandPlan(times=plan.times, arm=whole, hinges=plan.hinges)
+    whole[:, _PUSHES + 1 :] = knots_of(rest, grasp, release=_RELEASE).arm[:, 1:]
+    return dataclasses.replace(plan, arm=whole)
 
 
 PICK_PLACE = (
@@ -178,7 +184,7 @@ PICK_PLACE = (
         knobs=_KNOBS,
         plan=_push_first,
         seconds=4.0,
-        look=4,
+        look=_PUSHES,
         replan=_after_push,
     ),
 )

@@ -36,6 +36,10 @@ class HandPlan:
     """Gantry positions [m, rad]."""
     hinges: Float[np.ndarray, "n knot hinge"]
     """Commanded angles of the fingers [rad]."""
+    grasp: HandGrasp
+    """By which the object is held."""
+    release: int | None = None
+    """Knot from which on the fingers open for good; None where they hold to the end."""
     even: tuple[int, ...] = ()
     """Knots from which on it goes to the next one at constant speed: curves are made of many."""
 
@@ -49,6 +53,10 @@ class HandPlan:
         u = np.where(np.isin(k, self.even), np.clip(linear, 0.0, 1.0), minimum_jerk(linear))[:, None]
         arm = self.arm[rows, k] + u * (self.arm[rows, k + 1] - self.arm[rows, k])
         return arm, self.hinges[rows, k] + u * (self.hinges[rows, k + 1] - self.hinges[rows, k])
+
+    def held_until(self, end: float) -> Float[np.ndarray, " n"]:
+        """Seconds at which the fingers open for good, or `end`."""
+        return np.full(len(self.times), end) if self.release is None else np.minimum(self.times[:, self.release], end)
 
 
 Values = Mapping[str, Float[np.ndarray, " n"]]
@@ -97,9 +105,13 @@ def offset(x: float, y: float, z: float) -> Float[np.ndarray, " 3"]:
 
 
 def knots_of(
-    rows: list[tuple[Any, Float[np.ndarray, "n 6"], Float[np.ndarray, "n hinge"]]], even: tuple[int, ...] = ()
+    rows: list[tuple[Any, Float[np.ndarray, "n 6"], Float[np.ndarray, "n hinge"]]],
+    grasp: HandGrasp,
+    *,
+    release: int | None,
+    even: tuple[int, ...] = (),
 ) -> HandPlan:
-    """A plan from (seconds since the knot before, wrist, fingers); the first row is the start; `even`: see there."""
+    """A plan from (seconds since the knot before, wrist, fingers); the first row is the start; the rest: see there."""
     n = len(rows[0][1])
     spans = np.stack([np.broadcast_to(np.asarray(row[0], dtype=np.float64), (n,)) for row in rows], axis=1)
     spans[:, 0] = 0.0
@@ -107,5 +119,7 @@ def knots_of(
         times=np.cumsum(spans, axis=1),
         arm=np.stack([row[1] for row in rows], axis=1),
         hinges=np.stack([np.broadcast_to(row[2], (n, np.shape(row[2])[-1])) for row in rows], axis=1),
+        grasp=grasp,
+        release=release,
         even=even,
     )

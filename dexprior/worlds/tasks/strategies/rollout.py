@@ -14,7 +14,7 @@ from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat
 from dexprior.worlds.human_rig import end_action, wrist_from_gantry
 from dexprior.worlds.tasks.actions import MAX_JOINT_SPEED
-from dexprior.worlds.tasks.base import Scenes
+from dexprior.worlds.tasks.base import Scenes, Truth
 from dexprior.worlds.tasks.strategies.plan import Strategy
 from dexprior.worlds.tasks.worlds import TaskWorlds
 
@@ -53,8 +53,12 @@ class Rollout:
     wrench: Float[np.ndarray, "time n 6"]
     """Of the environment on the hand, wrist frame, with the hand's own weight taken off [N, N m]."""
     object: Float[np.ndarray, "time n 7"]
-    cloud: Float[np.ndarray, "n point 3"]
-    """The task's object cloud at the start."""
+    cloud: Float[np.ndarray, "time n point 3"]
+    """The task's object cloud."""
+    fixed: Float[np.ndarray, "n part 7"]
+    """Poses of the parts that do not move."""
+    held_until: Float[np.ndarray, " n"]
+    """Seconds at which the plan opens the fingers for good, or the end of the clip."""
     score: Float[np.ndarray, " n"]
     """Mean dense reward of the last second, plus one where it succeeded."""
     success: Bool[np.ndarray, " n"]
@@ -96,7 +100,7 @@ def roll_out(
     worlds.put(target, fingers)
     weight = _Weight(worlds)
     truth = worlds.truth()
-    cloud = np.array(task.cloud(worlds.view, truth))
+    fixed = [worlds.view.body_pose(str(part.body)) for part in task.parts if not part.moves]
     rows: list[dict[str, np.ndarray]] = []
     shift, looked = np.zeros((n, 6)), np.zeros(n, dtype=bool)
     score = np.zeros(n)
@@ -104,7 +108,7 @@ def roll_out(
     for k in range(steps):
         t = k * dt
         if k % every == 0:
-            rows.append(_row(worlds, truth["object"], weight))
+            rows.append(_row(worlds, truth, weight))
         if strategy.replan is not None and strategy.look is not None:
             now = ~looked & (plan.times[:, strategy.look] <= t)
             if now.any():
@@ -123,7 +127,14 @@ def roll_out(
             score += task.reward(truth)["total"] * dt
     success = np.asarray(task.success(truth)) & ~np.asarray(task.failure(truth))
     columns: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
-    return Rollout(t=np.arange(len(rows)) * every * dt, cloud=cloud, score=score + success, success=success, **columns)
+    return Rollout(
+        t=np.arange(len(rows)) * every * dt,
+        fixed=np.stack(fixed, axis=1) if fixed else np.zeros((n, 0, 7)),
+        held_until=plan.held_until((len(rows) - 1) * every * dt),
+        score=score + success,
+        success=success,
+        **columns,
+    )
 
 
 def demonstrate(
@@ -178,9 +189,9 @@ def demonstrate(
 
 
 def _replace(best: Rollout, i: int, found: Rollout, j: int) -> None:
-    for name in ("qpos", "mocap", "arm", "hinges", "touch", "wrench", "object"):
+    for name in ("qpos", "mocap", "arm", "hinges", "touch", "wrench", "object", "cloud"):
         getattr(best, name)[:, i] = getattr(found, name)[:, j]
-    for name in ("cloud", "score", "success"):
+    for name in ("fixed", "held_until", "score", "success"):
         getattr(best, name)[i] = getattr(found, name)[j]
 
 
@@ -213,10 +224,11 @@ class _Weight:
         return -felt - np.concatenate([own, np.cross(self.centre, own)], axis=1)
 
 
-def _row(worlds: TaskWorlds, pose: np.ndarray, weight: _Weight) -> dict[str, np.ndarray]:
+def _row(worlds: TaskWorlds, truth: Truth, weight: _Weight) -> dict[str, np.ndarray]:
     view, rig = worlds.view, worlds.view.rigs[0]
     mocap = np.concatenate([view.field("mocap_pos"), view.field("mocap_quat")], axis=-1)
     return {
         "qpos": view.qpos.copy(), "mocap": mocap, "arm": rig.q, "hinges": rig.end, "touch": rig.touch,
-        "wrench": weight.relieve(worlds, rig.q), "object": np.array(pose),
+        "wrench": weight.relieve(worlds, rig.q), "object": np.array(truth["object"]),
+        "cloud": np.array(worlds.task.cloud(view, truth)),
     }  # fmt: skip

@@ -67,7 +67,9 @@ def _lift(task: SoftGrasp, scenes: Scenes, v: Values, *, fingers: Fingers, pace:
             (0.45 * s, at, squeeze),
             (0.75 * s, high, squeeze),
             (0.50 * s, high, squeeze),
-        ]
+        ],
+        grasp,
+        release=None,
     )
 
 
