@@ -73,9 +73,9 @@ class ToolTrajectory:
     tool: Float[np.ndarray, "time 7"]
     """Pose of the tool centre point in the base frame: z points down, y along the pads' axis [m, quaternion]."""
     opening: Float[np.ndarray, " time"]
-    """Between the pads, where `force` is 0 [m]."""
+    """Between the pads; while they press, the width of what they press on [m]."""
     force: Float[np.ndarray, " time"]
-    """Wanted of each pad; 0 where the opening counts [N]."""
+    """Of each pad on what is between them [N]."""
 
     def at(self, t: Float[np.ndarray, " step"]) -> ToolTrajectory:
         """Sampled at other times [s]; its ends are held."""
@@ -123,7 +123,7 @@ def retarget_to_gripper(
     start: Float[np.ndarray, 7],
     config: GripperConfig,
     *,
-    normals: Float[np.ndarray, "point 3"] | None = None,
+    surface: Float[np.ndarray, "point 6"] | None = None,
 ) -> ToolTrajectory:
     """The gripper's version of a clip.
 
@@ -132,7 +132,8 @@ def retarget_to_gripper(
         object_pose: of what it handles, at the same times.
         start: tool pose from which the arm sets out.
         config: limits.
-        normals: of the object's surface in the first frame, base frame; without them pads close where the hand did.
+        surface: points and normals of the object in the first frame, base frame; without it the pads close where the
+            hand did, on what was between its fingers.
 
     Returns:
         A trajectory that starts at `start`; it stays there where the hand holds nothing.
@@ -144,25 +145,15 @@ def retarget_to_gripper(
         open_ = np.full(n, config.max_opening)
         return ToolTrajectory(t=t, tool=np.tile(start, (n, 1)), opening=open_, force=np.zeros(n))
     plan = _Plan(start, config)
-    grasp = _grasp(hand, object_pose, phases[-1], normals)
+    grasp, width = _grasp(hand, object_pose, phases[-1], surface)
     for phase in phases:
         frames = slice(phase.start, phase.stop)
         since = hand.t[frames] - hand.t[0]
         if phase.kind == "push":
             path = np.concatenate([_pushing(hand, object_pose, frames), np.tile(grasp[0, 3:], (len(since), 1))], axis=1)
-            way = object_pose[phase.stop - 1, :3] - object_pose[phase.start, :3]
-            behind = path[:1].copy()
-            behind[0, :3] -= config.behind * way / np.linalg.norm(way)
-            since, path = np.append(since[0] - _RUN_UP, since), np.concatenate([behind, path])
-            zero = np.zeros(len(since))
-            plan.follow(since, path, opening=zero, force=zero, early=0.0, wide=0.0)
+            plan.push(since, path, object_pose[phase.stop - 1, :3] - object_pose[phase.start, :3])
         else:
-            force = np.maximum(config.force_gain * hand.force[frames, 0], config.least_force)
-            width = _width(hand, phase)
-            wide = min(width + config.margin, config.max_opening)
-            early = (wide - width) / config.closing_speed + config.settling
-            zero = np.zeros(len(since))
-            plan.follow(since, grasp, opening=zero, force=force, early=early, wide=wide)
+            plan.hold(since, grasp, width, np.maximum(config.force_gain * hand.force[frames, 0], config.least_force))
     return plan.finish()
 
 
@@ -174,18 +165,23 @@ class _Plan:
         self._late = 0.0
         self._rows: list[tuple[float, np.ndarray, float, float]] = [(0.0, np.asarray(start), config.max_opening, 0.0)]
 
-    def follow(
-        self, t: np.ndarray, path: np.ndarray, *, opening: np.ndarray, force: np.ndarray, early: float, wide: float
-    ) -> None:
-        """Go to where a contact phase starts, and follow it."""
-        path = path.copy()
-        path[:, 2] = np.maximum(path[:, 2], self._c.floor)
-        arrive = self._cross(path[0], t[0] - early, wide)
-        self._late = max(self._late, arrive + early - t[0])
-        if early == 0.0:
-            self._rows.pop()  # it is there at that very moment
-        rows = zip(t + self._late, path, opening, force)
-        self._rows += [(float(a), b, float(c), float(d)) for a, b, c, d in rows]
+    def push(self, t: np.ndarray, path: np.ndarray, way: np.ndarray) -> None:
+        """Come down closed behind an object, and follow the push along its `way`."""
+        behind = path[:1].copy()
+        behind[0, :3] -= self._c.behind * way / np.linalg.norm(way)
+        t, path = np.append(t[0] - _RUN_UP, t), self._raised(np.concatenate([behind, path]))
+        self._late = max(self._late, self._cross(path[0], t[0], 0.0) - t[0])
+        self._rows += [(float(at), pose, 0.0, 0.0) for at, pose in zip(t[1:] + self._late, path[1:])]
+
+    def hold(self, t: np.ndarray, path: np.ndarray, width: float, force: np.ndarray) -> None:
+        """Come down open around an object, close on it, and carry it."""
+        c, path = self._c, self._raised(path)
+        wide = min(width + c.margin, c.max_opening)
+        closing = max(wide - width, 0.0) / c.closing_speed
+        arrive = self._cross(path[0], t[0] - closing - c.settling, wide)
+        self._late = max(self._late, arrive + closing + c.settling - t[0])
+        self._rows.append((float(t[0] + self._late - c.settling), path[0], width, 0.0))
+        self._rows += [(float(at), pose, width, float(f)) for at, pose, f in zip(t + self._late, path, force)]
 
     def finish(self) -> ToolTrajectory:
         """Let go, and rise."""
@@ -197,6 +193,12 @@ class _Plan:
         columns = zip(*self._rows)
         clock, poses, opening, force = (np.array(column) for column in columns)
         return ToolTrajectory(t=clock, tool=poses, opening=opening, force=force)
+
+    def _raised(self, path: np.ndarray) -> np.ndarray:
+        """The path, nowhere below the floor."""
+        path = path.copy()
+        path[:, 2] = np.maximum(path[:, 2], self._c.floor)
+        return path
 
     def _cross(self, goal: np.ndarray, wanted: float, opening: float) -> float:
         """Lift, cross and come down; returns when the tool is there, at `wanted` on the hand's clock or later."""
@@ -234,9 +236,9 @@ _TURNING = 1.5  # [rad/s] of the tool in free motion
 
 
 def _grasp(
-    hand: HandTrajectory, object_pose: np.ndarray, hold: Phase, normals: Float[np.ndarray, "point 3"] | None
-) -> Float[np.ndarray, "time 7"]:
-    """Tool poses that carry the object as the hand does: pads where thumb and opposing fingers were.
+    hand: HandTrajectory, object_pose: np.ndarray, hold: Phase, surface: Float[np.ndarray, "point 6"] | None
+) -> tuple[Float[np.ndarray, "time 7"], float]:
+    """Tool poses that carry the object as the hand does, pads where thumb and opposing fingers were; its width there.
 
     The object is taken where it lies before the hand touches it: a hand drags it a little while it closes, pads that
     close from both sides do not.
@@ -248,7 +250,7 @@ def _grasp(
     before, at = max(hold.start - 1, 0), min(hold.start + 1, hold.stop - 1)
     back = quat_multiply(object_pose[before, 3:], quat_conjugate(object_pose[at, 3:]))
     across = quat_rotate(back, (opposing - tips[:, 0])[few].mean(axis=0))
-    y = _squared(across, normals)
+    y = _squared(across, surface)
     y = -y if y[1] > 0 else y  # of the two halves, the turn nearer to the arm's home
     z = np.array([0.0, 0.0, -1.0])
     quat = quat_from_matrix(np.stack([np.cross(y, z), y, z], axis=1))
@@ -260,22 +262,31 @@ def _grasp(
     pose[0] = object_pose[before]  # where it is taken
     n = len(pose)
     position = pose[:, :3] + quat_rotate(pose[:, 3:], np.tile(offset, (n, 1)))
-    return np.concatenate([position, quat_multiply(pose[:, 3:], np.tile(turn, (n, 1)))], axis=1)
+    tool = np.concatenate([position, quat_multiply(pose[:, 3:], np.tile(turn, (n, 1)))], axis=1)
+    return tool, _width(hand, hold, y, surface)
 
 
-def _width(hand: HandTrajectory, hold: Phase) -> float:
-    """What is between thumb and opposing fingers while they hold [m]."""
+def _width(
+    hand: HandTrajectory, hold: Phase, y: Float[np.ndarray, " 3"], surface: Float[np.ndarray, "point 6"] | None
+) -> float:
+    """What is between the pads [m]: the distance of the surfaces that face them, or of the fingers that hold."""
+    if surface is not None:
+        facing = surface[:, 3:] @ y
+        sides = [surface[side, :3] @ y for side in (facing > _FACING, facing < -_FACING)]
+        if all(map(len, sides)):
+            return max(float(sides[0].mean() - sides[1].mean()), 0.0)
     tips = hand.joints[hold.start : hold.stop, 4::4]
     apart = np.linalg.norm(tips[:, 1:3].mean(axis=1) - tips[:, 0], axis=1)
     return max(float(np.median(apart)) - 2 * FINGER_RADIUS, 0.0)
 
 
-def _squared(across: Float[np.ndarray, " 3"], normals: Float[np.ndarray, "point 3"] | None) -> Float[np.ndarray, " 3"]:
+def _squared(across: Float[np.ndarray, " 3"], surface: Float[np.ndarray, "point 6"] | None) -> Float[np.ndarray, " 3"]:
     """A horizontal direction, turned to face the surfaces that it runs into where these are near to it."""
     y = np.array([across[0], across[1], 0.0])
     y /= max(float(np.linalg.norm(y)), 1e-9)
-    if normals is None:
+    if surface is None:
         return y
+    normals = surface[:, 3:]
     facing = np.sign(normals @ y)[:, None] * normals
     near = facing @ y > _FACING
     if not near.any():

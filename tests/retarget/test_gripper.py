@@ -77,9 +77,9 @@ def test_it_starts_where_the_arm_is_and_comes_down_from_above():
     assert (np.diff(made.t) > 0).all()
     first = holding(made)[0]
     grasp = made.tool[first, :3]
-    low = np.flatnonzero(made.tool[: first + 1, 2] < grasp[2] + 0.04)
+    low = np.flatnonzero(made.tool[: first - 1, 2] < grasp[2] + 0.04)
     assert np.linalg.norm(made.tool[low, :2] - grasp[:2], axis=1).max() < 1e-6
-    assert (made.opening[low[:-1]] >= 2 * HALF + 0.02).all()
+    assert (made.opening[low] >= 2 * HALF + 0.02).all()
     assert made.opening[-1] == GripperConfig().max_opening
     assert made.tool[-1, 2] == pytest.approx(made.tool[holding(made)[-1], 2] + GripperConfig().clearance)
 
@@ -128,15 +128,21 @@ def test_a_push_is_done_closed_from_behind_along_the_object_s_way():
     assert [p.kind for p in alone] == ["hold"]  # what moves untouched is not pushed
 
 
+def _surface(pose: np.ndarray, normals: np.ndarray) -> np.ndarray:
+    """One point on each face of the cube."""
+    return np.concatenate([pose[0, :3] + HALF * normals, normals], axis=1)
+
+
 def test_pads_close_flat_on_a_face_that_is_near_and_as_the_hand_did_elsewhere():
     hand, pose = clip()
     faces = np.concatenate([np.eye(3), -np.eye(3)])
     turned = quat_rotate(np.broadcast_to(quat_from_yaw(np.array([0.2])), (6, 4)), faces)
-    flat = retarget_to_gripper(hand, pose, HOME, GripperConfig(), normals=turned)
+    flat = retarget_to_gripper(hand, pose, HOME, GripperConfig(), surface=_surface(pose, turned))
     axis = matrix_from_quat(flat.tool[holding(flat)[0], 3:])[:, 1]
     assert np.abs(axis @ turned.T).max() == pytest.approx(1.0, abs=1e-6)
+    assert np.allclose(flat.opening[holding(flat)], 2 * HALF)
     corner = quat_rotate(np.broadcast_to(quat_from_yaw(np.array([np.pi / 4])), (6, 4)), faces)
-    free = retarget_to_gripper(hand, pose, HOME, GripperConfig(), normals=corner)
+    free = retarget_to_gripper(hand, pose, HOME, GripperConfig(), surface=_surface(pose, corner))
     plain = retarget_to_gripper(hand, pose, HOME, GripperConfig())
     assert np.allclose(free.tool, plain.tool)
 
