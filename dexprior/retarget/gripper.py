@@ -108,12 +108,14 @@ def contact_phases(
         return ()
     start, stop = max(holds, key=lambda run: run[1] - run[0])
     speed = np.linalg.norm(np.gradient(position, t, axis=0), axis=1)
-    moved = _closed(speed > _STILL, 2)
-    pushes = [
-        Phase(kind="push", start=a, stop=b)
-        for a, b in contact_intervals(moved[: max(start - 2, 0)])
-        if touching[a:b].any() and np.linalg.norm(position[b - 1] - position[a]) > moves
-    ]
+    moved = _closed(speed > _STILL, 2)[: max(start - 2, 0)]
+    touched = touching.any(axis=1)
+    pushes = []
+    for a, b in contact_intervals(moved):
+        if touched[a:b].any():
+            first = a + int(touched[a:b].argmax())  # what moves before is not pushed
+            if np.linalg.norm(position[b - 1] - position[first]) > moves:
+                pushes.append(Phase(kind="push", start=first, stop=b))
     return (*pushes, Phase(kind="hold", start=start, stop=stop))
 
 
@@ -144,6 +146,7 @@ def retarget_to_gripper(
         n = len(t)
         open_ = np.full(n, config.max_opening)
         return ToolTrajectory(t=t, tool=np.tile(start, (n, 1)), opening=open_, force=np.zeros(n))
+    object_pose = _at_rest(object_pose, hand.contact > 0.5, phases)
     plan = _Plan(start, config)
     grasp, width = _grasp(hand, object_pose, phases[-1], surface)
     for phase in phases:
@@ -230,9 +233,35 @@ class _Plan:
 
 
 _FACING = 0.85  # cosine between a surface's normal and the pads' axis, from which on the pads take it flat
+_RESTING = 3  # frames after the hold from which on they tell where the object was set down
 _RUN_UP = 0.16  # [s] from there to the object
 _STILL = 0.02  # [m/s] below which an object does not move
 _TURNING = 1.5  # [rad/s] of the tool in free motion
+
+
+def _at_rest(object_pose: np.ndarray, touching: np.ndarray, phases: tuple[Phase, ...]) -> Float[np.ndarray, "time 7"]:
+    """The object's path with what it does untouched taken out: it lies still before contact and after it is let go.
+
+    In a recording it does. Where it was generated, or estimated, the rest after the hold tells the place where it was
+    set down better than the moment of letting go; the difference is spread over the hold.
+    """
+    pose = object_pose.copy()
+    first, hold = phases[0].start, phases[-1]
+    pose[:first] = pose[0]
+    after = np.flatnonzero(~touching[hold.stop :].any(axis=1)) + hold.stop
+    if len(after) < _RESTING:
+        return pose
+    rest = np.concatenate([np.median(pose[after, :3], axis=0), pose[after[len(after) // 2], 3:]])
+    start, last = hold.start, hold.stop - 1
+    share = np.linspace(0.0, 1.0, hold.stop - start)[:, None]
+    carried = pose[start : hold.stop].copy()
+    pose[start : hold.stop, :3] += (1.0 - share) * (pose[max(start - 1, 0), :3] - carried[0, :3])
+    pose[start : hold.stop, :3] += share * (rest[:3] - carried[-1, :3])
+    missing = quat_multiply(rest[3:], quat_conjugate(pose[last, 3:]))
+    turn = quat_slerp(np.tile([1.0, 0.0, 0.0, 0.0], (len(share), 1)), np.tile(missing, (len(share), 1)), share[:, 0])
+    pose[start : hold.stop, 3:] = quat_multiply(turn, pose[start : hold.stop, 3:])
+    pose[hold.stop :] = rest
+    return pose
 
 
 def _grasp(
