@@ -82,7 +82,7 @@ def _drawn(config: Config, task: str, net: Any) -> list[PriorCondition]:
     from dexprior.data.demonstrating import condition_of
     from dexprior.data.demonstrations import scene_condition
     from dexprior.worlds.insertion import InsertionConfig, sample_scenes
-    from dexprior.worlds.tasks import SUITE, human_task
+    from dexprior.worlds.tasks import SUITE, Task, human_task, strategies_of
 
     rng = np.random.default_rng(config.seed)
     seeds = [config.seed + i for i in range(config.n)]
@@ -93,10 +93,13 @@ def _drawn(config: Config, task: str, net: Any) -> list[PriorCondition]:
             scene_condition(InsertionConfig(), row, seed=seed, size=net.size, frames=net.frames, fps=net.fps)
             for row, seed in zip(rows, seeds)
         ]
+    every = max(round(1.0 / net.fps / Task.control_dt), 1)
+    # ways of doing it whose clips are as long as this prior knows them
+    sentences = [text for way in strategies_of(task) if way.seconds * net.fps <= net.frames for text in way.sentences]
     conditions = []
     for seed in seeds:
-        made = human_task(task, int(rng.integers(len(SUITE[task].variants))) if task in SUITE else 0)
+        made = human_task(task, int(rng.integers(len(SUITE[task].variants))))
         scene = {name: value[0] for name, value in made.sample(rng, 1).items()}
-        every = max(round(1.0 / net.fps / made.control_dt), 1)
-        conditions.append(condition_of(made, scene, seed=seed, size=net.size, sentence=config.sentence, every=every))
+        text = config.sentence or (sentences[int(rng.integers(len(sentences)))] if sentences else None)
+        conditions.append(condition_of(made, scene, seed=seed, size=net.size, sentence=text, every=every))
     return conditions

@@ -219,7 +219,7 @@ class _Losses(torch.nn.Module):
     ) -> dict[str, Tensor]:
         """Loss terms, all of order one."""
         model = self.model
-        clean = model.standard(motion)
+        clean = torch.where(known, model.standard(motion), 0.0)  # what nobody measured, nobody is shown
         s, v = sigma[:, None, None], video_sigma[:, None, None, None, None]
         noisy = (1 - s) * clean + s * motion_noise
         seen = (1 - v) * low + v * low_noise / LOW  # averaging LOW x LOW pixels divides the noise by LOW

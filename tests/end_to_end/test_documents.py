@@ -302,6 +302,12 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
     ("dexprior retarget video=CLIP.mp4 robot=builtin-hand", "start=100 every=6", None),
     ("dexprior retarget hand=dexmv_mustard.npz", "every=120 out=runs/bottle", _bottle),
     ("dexprior play task=peg settings.clearance=0.0001", "n=1 film=1 size=48", None),
+    ("dexprior data generate task=pick_place n=200 out=runs/pick_place", "n=4 suite.size=32", None),
+    ("dexprior train-prior demonstrations=runs/pick_place out=runs/pick_place-prior", PRIOR, None),
+    (
+        "dexprior sample prior=runs/pick_place-prior out=runs/pick_place-samples", "n=1 motion_steps=1 video_steps=1",
+        None,
+    ),
     ("dexprior data import kind=dexycb source=DEXYCB out=runs/dexycb", "imports.licence=CC-BY-4.0", _dexycb),
     ("dexprior data validate source=runs/dexycb", "", None),
     ("dexprior data inspect source=runs/dexycb out=runs/page", "", None),

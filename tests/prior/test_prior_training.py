@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from dexprior.artifacts import read_tensors
 from dexprior.config import to_plain, validate
 from dexprior.data.clips import write_clip
 from dexprior.data.plain_clips import PlainClips
-from dexprior.errors import ArtifactError, ConfigError
+from dexprior.errors import ArtifactError, BadInput, ConfigError
 from dexprior.prior.training import PriorConfig, PriorData, batch_losses, draw_batch, train_prior
 
 TINY = {
@@ -146,3 +147,47 @@ def test_two_processes_train_one_model(tmp_path, tiny_stack):
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert (tmp_path / "sum0").read_text() == (tmp_path / "sum1").read_text()
+
+
+def test_clips_of_several_lengths_and_with_gaps_train_what_they_know(tiny_stack, tmp_path):
+    """What was not measured, and what lies behind a clip's end, changes nothing: not even if it is nonsense."""
+    rng = np.random.default_rng(0)
+    n, time = tiny_stack.valid.shape
+    valid = np.arange(time) < rng.integers(20, time + 1, n)[:, None]
+    hand, thing = valid & (rng.random((n, time)) > 0.2), valid & (np.arange(n)[:, None] % 3 > 0)
+    touch = np.arange(n) % 2 > 0
+    conditions = [
+        replace(c, seconds=k / 24.0, target_at=(k - 1) / 24.0) for c, k in zip(tiny_stack.conditions, valid.sum(axis=1))
+    ]
+    stack = replace(
+        tiny_stack, valid=valid, hand_known=hand, object_known=thing, touch_known=touch, conditions=conditions
+    )
+    nonsense = {
+        "wrist_pose": np.where(hand[..., None], stack.wrist_pose, [9.0, 9, 9, 1, 0, 0, 0]),
+        "finger_pose": np.where(hand[..., None], stack.finger_pose, 1.0),
+        "points": np.where(thing[..., None, None], stack.points, 5.0),
+        "contact": np.where((valid & touch[:, None])[..., None], stack.contact, 0.5),
+        "force": np.where((valid & touch[:, None])[..., None], stack.force, 50.0),
+    }
+    config = PriorConfig(**TINY, steps=4, video_every=1, blind=1.0)
+    known, wild = (
+        train_prior(s, config, tmp_path / name, seed=0)
+        for name, s in (("known", stack), ("wild", replace(stack, **nonsense)))
+    )
+    torch.testing.assert_close(known.motion_mean, wild.motion_mean)
+    torch.testing.assert_close(known.motion_std, wild.motion_std)
+    histories = [_history(tmp_path / name) for name in ("known", "wild")]
+    assert all(np.isfinite(list(row.values())).all() for row in histories[0])
+    for a, b in zip(*histories):
+        assert a == pytest.approx(b, rel=1e-4)
+
+
+def test_windows_of_the_video_stage_lie_within_their_clips(tiny_stack):
+    valid = np.arange(48) < np.array([48, 5, 3, 30, 4, 48, 48, 20, 7, 6])[:, None]
+    stack = replace(tiny_stack, valid=valid, frames=np.where(valid[..., None, None, None], tiny_stack.frames, 255))
+    data, config = PriorData(stack, 3), PriorConfig(**TINY)
+    for step in range(0, 20, 2):
+        video = draw_batch(data, config, 0, step, 0, torch.device("cpu"))["video"]
+        assert not (video["clean"] == 1.0).all(dim=(2, 3, 4)).any()
+    with pytest.raises(BadInput, match="clips of at most 3 frames"):
+        train_prior(replace(stack, valid=np.arange(48) < np.full((10, 1), 3)), config, None, seed=0)
