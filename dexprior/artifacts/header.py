@@ -73,7 +73,7 @@ def read_header(path: str | Path) -> Header:
     return _header_of(path, read_meta(Path(path))[0])
 
 
-def checked_header(path: str | Path, meta: dict[str, Any], schema: str) -> Header:
+def checked_header(path: str | Path, meta: dict[str, Any], schema: str, *, made_by: str = "") -> Header:
     """The header among a file's metadata.
 
     Raises:
@@ -85,7 +85,7 @@ def checked_header(path: str | Path, meta: dict[str, Any], schema: str) -> Heade
     if header.schema.rpartition("/")[0] == schema.rpartition("/")[0]:
         raise ArtifactError(
             f"{path} was written with schema {header.schema!r}, this version reads {schema!r}: "
-            "make the file again with this version of dexprior"
+            f"make the file again with this version of dexprior{made_by and f': {made_by}'}"
         )
     raise ArtifactError(f"{path} holds {header.schema!r}, expected {schema!r}: it is another kind of file")
 
