@@ -22,9 +22,7 @@ from dexprior.worlds.tasks import Task
 __all__ = ["Panel"]
 
 SCHEMA = "dexprior.panel/2"
-_MADE_BY = (
-    "Make it again: `dexprior build-behavior` writes panel.json; `dexprior demo` and every ledger write cases.json"
-)
+_MADE_BY = "Make it again: `dexprior build-behavior` writes panel.json, `dexprior demo` the cases.json of its ledger"
 Purpose = Literal["training", "evaluation"]
 
 

@@ -109,7 +109,7 @@ def contact_phases(
     start, stop = max(holds, key=lambda run: run[1] - run[0])
     speed = np.linalg.norm(np.gradient(position, t, axis=0), axis=1)
     moved = _closed(speed > _STILL, 2)[: max(start - 2, 0)]
-    touched = touching.any(axis=1)
+    touched = np.asarray(touching.any(axis=1))
     pushes = []
     for a, b in contact_intervals(moved):
         if touched[a:b].any():

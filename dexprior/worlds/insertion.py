@@ -1,4 +1,4 @@
-"""The insertion scene: a ring-shaped nut on a table, an upright bolt, and whoever puts one on the other.
+"""The insertion scene: a ring-shaped nut on a table, an upright bolt, and the hand that puts one on the other.
 
 World frame = robot base, z up, table surface at z = 0. The nut's frame is at its centre with its axis along z. The
 bolt is a capsule: its round tip gives the nut a lead-in of about one bolt radius.
@@ -6,7 +6,7 @@ bolt is a capsule: its round tip gives the nut a lead-in of about one bolt radiu
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -118,28 +118,14 @@ ABOUT_OTHER = (
 """What must stand beside every number of it: it is no other law of contact, and no robot."""
 
 
-def build_scene(config: InsertionConfig, *, actor: Literal["arm", "hand"], cone: Cone):
-    """The scene as an `MjSpec`, with the built-in arm or the human hand in it.
+def build_scene(config: InsertionConfig):
+    """The scene of the other world with the human hand in it, as an `MjSpec` that is not compiled."""
+    from dexprior.worlds.human import add_hand
 
-    Args:
-        config: sizes.
-        actor: who acts.
-        cone: friction cone of the solver; the two worlds differ in it.
-
-    Returns:
-        mujoco.MjSpec, not compiled, so that more can be added.
-    """
-    spec = studio(f"insertion-{actor}", timestep=config.timestep, cone=cone)
+    spec = studio("insertion-hand", timestep=config.timestep, cone="elliptic")
     add_camera(spec, "video", *_CAMERA)
     add_nut_and_bolt(spec, config)
-    if actor == "arm":
-        from dexprior.worlds.arm import add_arm
-
-        add_arm(spec)
-    else:
-        from dexprior.worlds.human import add_hand
-
-        add_hand(spec)
+    add_hand(spec)
     return spec
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from dexprior.envs.base import ActionSpec, Reading, RobotCommand, RobotReading
 from dexprior.envs.noise import fast_normals, noisy_touch, noisy_wrench, normals
 from dexprior.envs.panel import Panel
 from dexprior.families import DROPOUTS, ParameterFamily, Phenomena, SensorModels
+from dexprior.worlds.engine import Engine
 from dexprior.worlds.tasks import ArmAction, Physics, RigState, Task, TaskWorlds
 
 __all__ = ["SimBackend"]
@@ -32,6 +34,7 @@ class SimBackend:
         arm_action: what the arm's part of a command is.
         threads: of MuJoCo's pool; 0 takes all cores. Results do not depend on it.
         physics: what steps the worlds.
+        around: what is put around that engine, e.g. learned collisions.
 
     Raises:
         BadInput, UnknownName, MissingExtra: as `TaskWorlds`.
@@ -48,12 +51,14 @@ class SimBackend:
         arm_action: ArmAction = "cartesian",
         threads: int = 0,
         physics: Physics = "mujoco",
+        around: Callable[[Engine], Engine] | None = None,
     ) -> None:
         self.task, self.n = task, n
-        self.worlds = TaskWorlds(
-            task, n, arm_action=arm_action, family=family, phenomena=phenomena, sensors=sensors, threads=threads,
-            physics=physics,
-        )  # fmt: skip
+        self.options: dict[str, Any] = {
+            "family": family, "phenomena": phenomena, "sensors": sensors, "arm_action": arm_action, "threads": threads,
+        }  # fmt: skip
+        """What another backend of the same worlds is made with."""
+        self.worlds = TaskWorlds(task, n, physics=physics, around=around, **self.options)
         self.steps = np.zeros(n, dtype=int)
         """Control periods since each world's reset."""
         self._seeds = np.zeros(n, dtype=np.int64)

@@ -66,6 +66,11 @@ class Drive:
             view.qpos[:, columns] = view.ctrl[:, controls] = at
         self.controller.target[:] = arm if zero is None else arm + zero
 
+    def follow(self, view: View, arm: np.ndarray, end: np.ndarray) -> None:
+        """Tell the servos where to be in every world."""
+        view.ctrl[:, self._arm_ctrl], view.ctrl[:, self._end_ctrl] = arm, end
+        self.controller.target[:] = arm
+
     def tare(self, view: View, ids: np.ndarray) -> None:
         """Call what the wrist feels now nothing."""
         self.offset[ids] = view.sensordata[np.ix_(ids, self._wrench)]

@@ -49,6 +49,7 @@ class Insertion(Task):
     weights: ClassVar[dict[str, float]] = {
         "reach": 0.1, "grasp": 0.1, "carry": 0.2, "still": 0.05, "over": 0.05, "engage": 0.5,
     }  # fmt: skip
+    struck: ClassVar[tuple[tuple[str, str], ...]] = (("nut", "table"), ("nut", "bolt"))
     points: ClassVar[int] = NUT_POINTS + BOLT_POINTS
 
     @property

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.families import SensorModels
+from dexprior.worlds.controller import CartesianVelocityController
 from dexprior.worlds.tasks.actions import ActionSpec, RobotCommand
 from dexprior.worlds.tasks.drives import Drive
 from dexprior.worlds.tasks.sensing import SensorsOfWorlds
@@ -30,6 +31,11 @@ class RobotsOfWorlds:
         self._view, self._actions, self._rigs = view, actions, actions.rigs
         self._drives = [Drive(view.model, rig, view.n) for rig in self._rigs]
         self._sensors: SensorsOfWorlds | None = None
+
+    @property
+    def controllers(self) -> tuple[CartesianVelocityController, ...]:
+        """Of every robot's arm."""
+        return tuple(drive.controller for drive in self._drives)
 
     @property
     def target(self) -> Float[np.ndarray, "n joint"]:
@@ -75,6 +81,10 @@ class RobotsOfWorlds:
         """Move the first robot of every world to joint positions; its servos hold it there [rad, m]."""
         drive, zero = self._zeros()[0]
         drive.put(self._view, arm, end, zero)
+
+    def follow(self, arm: Float[np.ndarray, "n joint"], end: Float[np.ndarray, "n actuator"]) -> None:
+        """Tell the servos of the first robot of every world where to be [rad, m]."""
+        self._drives[0].follow(self._view, arm, end)
 
     def command(self, commands: Sequence[RobotCommand]) -> None:
         """Set the controls of a control period: by what has arrived of the commands sent, where there is a link."""

@@ -10,6 +10,8 @@ from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import Event, ParameterFamily, Phenomena, SensorModels
+from dexprior.worlds.controller import CartesianVelocityController
+from dexprior.worlds.engine import Engine
 from dexprior.worlds.tasks.actions import ActionSpec, ArmAction, RobotCommand
 from dexprior.worlds.tasks.base import Scenes, Task, Truth
 from dexprior.worlds.tasks.models import ParametersOfWorlds
@@ -41,6 +43,7 @@ class TaskWorlds:
         sensors: models of its sensors and links; none by default, so that `sensed` is `state`.
         threads: of MuJoCo's pool; 0 takes all cores. Results do not depend on it.
         physics: what steps the worlds; MuJoCo Warp takes rigid tasks only (`Entry.warp`).
+        around: what is put around that engine, e.g. learned collisions.
 
     Raises:
         UnknownName: no such kind of arm action, or no such physics.
@@ -60,6 +63,7 @@ class TaskWorlds:
         sensors: SensorModels | None = None,
         threads: int = 0,
         physics: Physics = "mujoco",
+        around: Callable[[Engine], Engine] | None = None,
     ) -> None:
         import mujoco.batch
 
@@ -86,7 +90,9 @@ class TaskWorlds:
         except (MemoryError, ValueError) as error:  # MuJoCo reports std::bad_alloc as the latter
             raise BadInput(f"task {task.name!r}: {n} worlds cannot be made ({error}); ask for fewer") from None
         engine = task.engine(batch)
-        self._batch = WarpBatch(engine, task.name) if physics == "warp" else engine
+        if physics == "warp":
+            engine = WarpBatch(engine, task.name)
+        self._batch = engine if around is None else around(engine)
         driven = [name for rig in self.rigs for name in (*rig.arm_joints, *rig.end_actuators)]
 
         def configure(model: mujoco.MjModel, values: Mapping[str, float]) -> None:
@@ -125,6 +131,16 @@ class TaskWorlds:
     def parameter_fields(self) -> tuple[str, ...]:
         """Fields of the model that the family gives each world its own values of."""
         return self._parameters.fields
+
+    @property
+    def engine(self) -> Engine:
+        """What steps the worlds."""
+        return self._batch
+
+    @property
+    def controllers(self) -> tuple[CartesianVelocityController, ...]:
+        """Of every robot's arm."""
+        return self._robots.controllers
 
     @property
     def target(self) -> Float[np.ndarray, "n joint"]:
@@ -180,6 +196,17 @@ class TaskWorlds:
         """
         self._robots.put(arm, end)
         self._batch.forward()
+
+    def follow(self, arm: Float[np.ndarray, "n joint"], end: Float[np.ndarray, "n actuator"], *, steps: int) -> None:
+        """Let the first robot's servos go to joint positions [rad, m] for some simulation steps.
+
+        Args:
+            arm: targets of the arm's joints.
+            end: controls of the end effector.
+            steps: of the simulator; any number, control periods are not counted here.
+        """
+        self._robots.follow(arm, end)
+        self._advance_watched(steps)
 
     def step(self, action: Float[np.ndarray, "n action"]) -> None:
         """Advance every world by one control period under an action in [-1, 1]; beyond, it is clipped.
