@@ -90,6 +90,11 @@ class Reading(_Arrays):
         """Pose of every robot's tool centre point."""
         return np.stack([robot.tcp for robot in self.robots], axis=1)
 
+    @property
+    def grips(self) -> Float[np.ndarray, "n robot"]:
+        """Mean normal force on every end effector's fingertips [N]."""
+        return np.stack([robot.touch.mean(axis=1) for robot in self.robots], axis=1)
+
 
 class Backend(Protocol):
     """A place where commands go and readings come from."""

@@ -286,12 +286,12 @@ class _Collector:
         action = mean + std * torch.randn(mean.shape, generator=generator)
         row: dict[str, Any] = {}
         if self._prior is not None:
-            tools, t = info["reading"].tools, info["reading"].t
-            prior_mean, log_weight = self._prior.components(tools, t, self._scene)
+            tools, t, grips = (getattr(info["reading"], name) for name in ("tools", "t", "grips"))
+            prior_mean, log_weight = self._prior.components(tools, t, self._scene, grips)
             row["mean"] = torch.from_numpy(prior_mean.astype(np.float32))
             row["weight"] = torch.from_numpy(np.exp(log_weight).astype(np.float32))
             if led:
-                drawn = self._prior.sample(rng, tools[:led], t[:led], self._scene[:led])
+                drawn = self._prior.sample(rng, tools[:led], t[:led], self._scene[:led], grips[:led])
                 action[:led] = torch.from_numpy(drawn.astype(np.float32))
         row |= {
             "observation": seen, "privileged": secret, "action": action, "log_prob": log_prob(action, mean, std),
