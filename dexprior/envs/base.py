@@ -28,6 +28,7 @@ __all__ = [
     "ActionSpec",
     "Backend",
     "BackendName",
+    "EngineName",
     "ObservationSpec",
     "Reading",
     "RobotCommand",
@@ -36,7 +37,10 @@ __all__ = [
     "tracked",
 ]
 
-BackendName = Literal["mujoco", "hybrid", "reality", "hardware"]
+EngineName = Literal["mujoco", "hybrid", "warp"]
+"""What simulates: MuJoCo, MuJoCo with learned collisions, or MuJoCo Warp on a GPU, in single precision."""
+BackendName = Literal[EngineName, "reality", "hardware"]
+"""Where commands go: worlds that are simulated here, one behind a socket, or a robot."""
 
 
 class _Arrays:

@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from dexprior.artifacts import load_training_state, save_training_state
 from dexprior.behavior import BehaviorPrior
 from dexprior.config import Ge, Gt, Le, config
+from dexprior.envs.base import EngineName
+from dexprior.envs.factory import SimulationOptions, simulate
 from dexprior.envs.panel import Panel
 from dexprior.envs.tasks import TaskVectorEnv
 from dexprior.errors import BadInput, Diverged
@@ -35,6 +37,10 @@ class PpoConfig:
 
     worlds: Annotated[int, Ge(2)] = 128
     """Simulated side by side."""
+    engine: EngineName = "mujoco"
+    """What simulates them: mujoco, hybrid (learned collisions) or warp."""
+    simulation: SimulationOptions = SimulationOptions()
+    """Of that engine."""
     iterations: Annotated[int, Ge(1)] = 22
     """Rollout and update rounds."""
     steps: Annotated[int, Ge(1)] | None = None
@@ -118,7 +124,8 @@ def train_ppo(
         raise BadInput(
             f"policy.steps = {length} does not divide the {task.steps} commands of an episode of {task.name!r}"
         )
-    env = TaskVectorEnv(task, config.worlds, panel=panel, autoreset=False)
+    backend = simulate(config.engine, task, config.worlds, family=panel.family, options=config.simulation)
+    env = TaskVectorEnv(task, config.worlds, panel=panel, autoreset=False, backend=backend)
     _check(prior, panel, env, task)
     torch.manual_seed(seed)
     networks = config.actor if prior is not None else replace(config.actor, log_std=config.plain_log_std)
