@@ -72,7 +72,7 @@ class Entry:
 
 
 SUITE: dict[str, Entry] = {
-    "cube_in_hand": Entry(task=CubeInHand, settings=CubeInHandConfig, expert=cube_in_hand, warp=True),
+    "cube_in_hand": Entry(task=CubeInHand, settings=CubeInHandConfig, expert=cube_in_hand, hand="hand", warp=True),
     "handover": Entry(task=Handover, settings=HandoverConfig, expert=handover, warp=True),
     "folding": Entry(
         task=Folding,
