@@ -66,7 +66,7 @@ class Entry:
     variants: tuple[Mapping[str, Any], ...] = ({},)
     """Settings of the objects that demonstrations show; each is as likely."""
     hand: Literal["end_effector", "hand"] = "end_effector"
-    """The setting that names the end effector."""
+    """The setting that names the end effector in which a person's hand is put."""
     warp: bool = False
     """Whether MuJoCo Warp steps it; held against `mujoco.batch` in docs/measurements/worlds.md."""
 
