@@ -24,6 +24,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,24 +33,28 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is imported
 import numpy as np
 
 from dexprior.envs import make_backend, wire
-from dexprior.envs.base import HORIZON, command_from_action, observe, success
+from dexprior.envs.base import ObservationSpec
 from dexprior.envs.hardware import GateConfig, HardwareOptions, SafetyGate, start_gate
 from dexprior.envs.hardware.loopback import PROTOCOL as ROBOT
 from dexprior.envs.hardware.loopback import VERSION as ROBOT_VERSION
 from dexprior.envs.hardware.options import PROTOCOL, VERSION
-from dexprior.envs.messages import scene_to_plain
-from dexprior.envs.panel import Instance, Panel
+from dexprior.envs.messages import instance_to_plain
+from dexprior.envs.panel import Panel
 from dexprior.envs.processes import ServerProcess
 from dexprior.envs.session import Session
 from dexprior.errors import BadInput, ConnectionLost, SafetyStop
 from dexprior.types import Command
-from dexprior.worlds.insertion import TRAINING_FAMILY
+from dexprior.worlds.tasks import make_task
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "envs"))  # the reference and the scripted expert
 
 DOWN = ((0.0, 0.0, -1.0), (0.6, 0.0, -0.8), (-0.6, 0.0, -0.8), (0.0, 0.6, -0.8), (0.0, -0.6, -0.8))
 KINDS = ("SIGKILL", "SIGSTOP", "cut")
-SCENE = Instance((0.42, -0.14, 0.0), (0.46, 0.1, 0.0), 0.0, {}, 0)
+TASK = make_task("insertion")
+SCENE = replace(
+    Panel.sample("cell", TASK, 1, seed=0),
+    scenes={"nut": np.array([[0.42, -0.14, 0.0]]), "bolt": np.array([[0.46, 0.1, 0.0]]), "yaw": np.zeros(1)},
+)
 PERIOD = 0.04
 PRESS = 8.0  # [N] below which a policy in contact goes on at the contact speed
 RECENT = 0.2  # [s] whose largest force is the one before a kill: pads bounce on a rigid table
@@ -66,7 +71,7 @@ def drive(host: str, port: int, velocity: tuple[float, ...], contact: bool) -> N
     session = Session((host, port), (PROTOCOL, VERSION), timeout=5.0, peer="gate")
     gate = GateConfig(**_gate(session))
     envelope = gate.envelope(PERIOD)
-    state = session.request({"type": "prepare", "succeeded": None} | scene_to_plain(SCENE))
+    state = session.request({"type": "prepare", "succeeded": None} | instance_to_plain(SCENE))
     seq = 0
     while True:
         asked = velocity
@@ -285,7 +290,7 @@ def episodes(count: int, actor: str | None, seed: int) -> None:
     """Print one line a policy: successes, refusals, stops, slowed commands, largest force."""
     from scripted import ScriptedInsertion
 
-    panel = Panel.sample("gate", TRAINING_FAMILY, count, seed=seed)
+    panel = Panel.sample("gate", TASK, count, seed=seed)
     act = None
     if actor is not None:
         from dexprior.policy.actor import load_actor
@@ -304,15 +309,15 @@ def episodes(count: int, actor: str | None, seed: int) -> None:
 def _run(kind: str, panel: Panel, act: Any, expert: Any) -> dict[str, Any]:
     backend: Any = make_backend(kind)  # type: ignore[arg-type]
     solved, stops, force, verdicts = 0, [], [], Counter()
-    for instance in panel.instances:
-        scripted, largest, done = expert(backend.world), 0.0, False
+    for k in range(len(panel)):
+        scripted, see, largest, done = expert(backend.actions), ObservationSpec.of(backend), 0.0, False
         try:
-            reading = backend.reset([instance])
-            for _ in range(HORIZON if act is not None else 2 * HORIZON):
-                asked = scripted(reading) if act is None else command_from_action(act(observe(reading), reading))
-                reading = backend.step(*asked)
-                largest = max(largest, float(np.linalg.norm(reading.wrench[0, :3])))
-                done = bool(success(reading, backend.world)[0])
+            reading = backend.reset(panel.take([k]))
+            for _ in range(TASK.steps if act is not None else 2 * TASK.steps):
+                asked = None if act is None else backend.actions.commands(act(see.observe(reading), reading))
+                reading = backend.step(scripted(reading) if asked is None else asked)
+                largest = max(largest, float(np.linalg.norm(reading.robots[0].wrench[0, :3])))
+                done = bool(TASK.success(reading.truth)[0])
                 if done and act is None:
                     break
         except SafetyStop as stop:
@@ -322,7 +327,7 @@ def _run(kind: str, panel: Panel, act: Any, expert: Any) -> dict[str, Any]:
         solved += done
         force.append(largest)
         if kind == "hardware":
-            verdicts.update(e.verdict for e in backend.evidence(2 * HORIZON + 2) if e.seq is not None)
+            verdicts.update(e.verdict for e in backend.evidence(2 * TASK.steps + 2) if e.seq is not None)
     result = {
         "episodes": len(panel), "success": solved, "stops": len(stops), "why": sorted(set(stops))[:3],
         "force_N": {str(p): round(float(np.percentile(force, p)), 1) for p in (50, 95, 100)},

@@ -19,25 +19,24 @@ import numpy as np
 from dexprior.data.traces import write_trace
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
-from dexprior.pipeline.stages import EvaluationConfig, stage_evaluation, stage_policy
+from dexprior.pipeline.stages import TASK, EvaluationConfig, stage_evaluation, stage_policy
 from dexprior.policy.ppo import PpoConfig
 from dexprior.policy.rollout import prior_policy, recorded, run_episodes
 from dexprior.transfer.collection import write_manifest
-from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pipeline"))
 from test_recorded_policy import expert
 
-WORLDS = {"other": (OTHER_FAMILY, "elliptic"), "training": (TRAINING_FAMILY, "pyramidal")}
+WORLDS = {"other": (TASK.other(), TASK.reality), "training": (TASK, TASK.family)}
 INSTANCES = 48
 
 
 def row(world: str, policy: Path, out: Path) -> dict:
     """Record, train from the policy, and evaluate beside it on the held-out panel."""
     started = time.monotonic()
-    family, cone = WORLDS[world]
-    panel = Panel.sample("site", family, INSTANCES, seed=3)
-    backend = SimBackend(INSTANCES, family=family, cone=cone)
+    task, family = WORLDS[world]
+    panel = Panel.sample("site", task, INSTANCES, seed=3, family=family)
+    backend = SimBackend(task, INSTANCES, family=family)
     episodes = run_episodes(prior_policy(expert(panel), np.arange(INSTANCES)), backend, panel)
     folder = out / world / "recordings"
     (folder / "on_site").mkdir(parents=True)

@@ -18,14 +18,15 @@ import mujoco  # isort: skip
 import numpy as np
 
 from dexprior.envs.panel import Panel
-from dexprior.envs.sim import InsertionEnv, InsertionVectorEnv, SimBackend
-from dexprior.worlds.insertion import TRAINING_FAMILY, InsertionConfig, build_scene
-from dexprior.worlds.stepping import CONTROL_DT
+from dexprior.envs.tasks import TaskEnv, TaskVectorEnv
+from dexprior.worlds.tasks import make_task
+
+TASK = make_task("insertion")
 
 
 def main(worlds: int = 64, steps: int = 75) -> None:
     """Measure and print."""
-    panel = Panel.sample("benchmark", TRAINING_FAMILY, worlds, seed=0)
+    panel = Panel.sample("benchmark", TASK, worlds, seed=0)
     ours = _vector(panel, worlds, steps)
     for peer, rate in (
         ("bare mj_step, one thread", _bare(steps)),
@@ -51,7 +52,7 @@ def _rate(step: Callable[[], object], steps: int, per_step: int) -> float:
 
 
 def _vector(panel: Panel, worlds: int, steps: int) -> float:
-    env = InsertionVectorEnv(SimBackend(worlds, family=TRAINING_FAMILY), panel)
+    env = TaskVectorEnv(TASK, worlds, panel=panel, autoreset=False)
     env.reset()
     actions = np.zeros((worlds, 7))
     return _rate(lambda: env.step(actions), steps, worlds)
@@ -59,16 +60,16 @@ def _vector(panel: Panel, worlds: int, steps: int) -> float:
 
 def _bare(steps: int) -> float:
     """Control periods per second of physics alone: no observation, reward or controller."""
-    model = build_scene(InsertionConfig(), actor="arm", cone="pyramidal").compile()
+    model = TASK.layout().spec.compile()
     data = mujoco.MjData(model)
-    substeps = round(CONTROL_DT / model.opt.timestep)
+    substeps = round(TASK.control_dt / model.opt.timestep)
     return _rate(lambda: mujoco.mj_step(model, data, nstep=substeps), 20 * steps, 1)
 
 
 def _dummy(panel: Panel, worlds: int, steps: int) -> float:
     from stable_baselines3.common.vec_env import DummyVecEnv
 
-    env = DummyVecEnv([lambda: InsertionEnv(SimBackend(1, family=TRAINING_FAMILY), panel) for _ in range(worlds)])
+    env = DummyVecEnv([lambda: TaskEnv(TASK, panel=panel) for _ in range(worlds)])
     env.reset()
     actions = np.zeros((worlds, 7), dtype=np.float32)
     return _rate(lambda: env.step(actions), steps, worlds)

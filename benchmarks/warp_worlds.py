@@ -24,9 +24,11 @@ import numpy as np
 
 from dexprior.worlds.tasks import Task, TaskWorlds, make_task
 from dexprior.worlds.tasks.experts import EXPERTS, run_expert
-from dexprior.worlds.tasks.warp import WARP_TASKS, WarpBatch
+from dexprior.worlds.tasks.suite import SUITE
+from dexprior.worlds.tasks.warp import WarpBatch
 
 STEPS = (1, 10, 100)
+WARP_TASKS = tuple(name for name, entry in SUITE.items() if entry.warp)
 MOMENTS = (0.0, 0.2, 0.4)  # shares of the horizon
 SEED = 1
 

@@ -14,6 +14,7 @@ __all__ = [
     "ConfigError",
     "ConnectionLost",
     "DexpriorError",
+    "Diverged",
     "MissingExtra",
     "NoGraphics",
     "SafetyStop",
@@ -39,6 +40,10 @@ class ArtifactError(DexpriorError):
 
 class ConnectionLost(DexpriorError, ConnectionError):
     """The process or robot at the other end of a socket is gone, or did not answer in time."""
+
+
+class Diverged(DexpriorError, RuntimeError):
+    """Training gave numbers that are not finite; the message names the last state that was kept."""
 
 
 class MissingExtra(DexpriorError, ImportError):

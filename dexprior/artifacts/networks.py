@@ -43,25 +43,30 @@ def save_module(
     return write_tensors(path, tensors, meta)
 
 
-def load_module(path: str | Path, *, schema: str) -> tuple[dict[str, torch.Tensor], dict[str, Any], dict[str, Any]]:
-    """Read a network file: (state dict, plain configuration, extra data); errors as in `load`."""
+def load_module(
+    path: str | Path, *, schema: str, command: str = ""
+) -> tuple[dict[str, torch.Tensor], dict[str, Any], dict[str, Any]]:
+    """Read a network file: (state dict, plain configuration, extra data); errors as in `load`.
+
+    `command` is the command that makes the file, said where it is of another version.
+    """
     import torch
 
     tensors, meta = read_tensors(path)
-    checked_header(path, meta, schema)
+    checked_header(path, meta, schema, command=command)
     with as_described("a network", path, ArtifactError):
         plain, extra = mapping(meta["config"], f"{path}: config"), mapping(meta["extra"], f"{path}: extra")
         return {k: torch.from_numpy(v.copy()) for k, v in tensors.items()}, plain, extra
 
 
-def load_network(path: str | Path, *, schema: str, config: type[C], network: Callable[[C], M]) -> M:
-    """Read a network that is built from its configuration alone, ready for evaluation.
+def load_network(path: str | Path, *, schema: str, config: type[C], network: Callable[[C], M], command: str = "") -> M:
+    """Read a network that is built from its configuration alone, ready for evaluation; `command` as in `load_module`.
 
     Raises:
         ArtifactError: missing, damaged, or of another schema.
         ConfigError: its configuration does not suit this version.
     """
-    weights, plain, _ = load_module(path, schema=schema)
+    weights, plain, _ = load_module(path, schema=schema, command=command)
     built = network(validate(config, plain, where=str(path)))
     try:
         built.load_state_dict(weights)

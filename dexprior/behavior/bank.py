@@ -1,9 +1,12 @@
 """A bank of retargeted robot trajectories for each scene, as a distribution over actions.
 
-In scene s at time t, trajectory k (followed `lead` seconds ahead of the clock) asks for the action that brings the tool
-to its next pose; the prior is the mixture
+In scene s at time t, trajectory k (followed `lead` seconds ahead of the clock) asks for the action that brings the
+tools to their next poses and gives the end effectors their numbers; the prior is the mixture
 
     p(a | x, t, s) = sum_k w_k(x, t) N(a; mean_k(x, t), diag(std^2)),   w_k ~ exp(-|x - x_k(t)|^2 / 2 h^2)
+
+with x the positions of all tools. Actions are laid out as `worlds.tasks.ActionSpec` does: robot by robot a twist, then
+the end effector's numbers. Robots of one scene have end effectors with as many numbers.
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ from dexprior.artifacts import make_header, read_tensors, write_tensors
 from dexprior.config import Ge, Gt, config, config_hash, to_plain, validate
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.geometry.rotations import axis_angle_from_quat, quat_conjugate, quat_multiply
+from dexprior.geometry.timing import resample
 from dexprior.geometry.transforms import interpolate_poses
 from dexprior.types import JointTrajectory
 
 __all__ = ["BehaviorConfig", "BehaviorPrior"]
 
-SCHEMA = "dexprior.behavior/1"
+SCHEMA = "dexprior.behavior/2"
 
 
 @config
@@ -33,9 +37,9 @@ class BehaviorConfig:
     """How trajectories become a distribution."""
 
     std_twist: Annotated[float, Gt(0)] = 0.08
-    """Standard deviation of the six twist actions (a share of the fastest)."""
-    std_opening: Annotated[float, Gt(0)] = 0.06
-    """Standard deviation of the opening action."""
+    """Standard deviation of the six numbers of a twist (a share of the fastest)."""
+    std_end: Annotated[float, Gt(0)] = 0.06
+    """Standard deviation of the end effector's numbers."""
     bandwidth: Annotated[float, Gt(0)] = 0.02
     """Distance at which a trajectory's weight falls to 0.6 [m]."""
     gain: Annotated[float, Gt(0)] = 6.0
@@ -50,16 +54,16 @@ class BehaviorConfig:
 
 @dataclass(frozen=True)
 class BehaviorPrior:
-    """p(action | tool pose, time, scene)."""
+    """p(action | tool poses, time, scene)."""
 
     config: BehaviorConfig
     scale: Float[np.ndarray, 6]
     """Twist that an action of 1 stands for [m/s, rad/s]."""
-    max_opening: float
     dt: float
     """Control period [s]."""
-    tool: Float[np.ndarray, "scene sample step 7"]
-    opening: Float[np.ndarray, "scene sample step"]
+    tool: Float[np.ndarray, "scene sample step robot 7"]
+    end: Float[np.ndarray, "scene sample step robot end"]
+    """Numbers of the end effectors, as in actions: -1 closed, 1 open."""
     panel_hash: str
     """The panel whose instances are the scenes."""
 
@@ -67,19 +71,18 @@ class BehaviorPrior:
     def build(
         cls,
         trajectories: Sequence[Sequence[JointTrajectory]],
-        openings: Sequence[Sequence[Float[np.ndarray, " time"]]],
+        ends: Sequence[Sequence[Float[np.ndarray, "time end"]]],
         config: BehaviorConfig,
         *,
         scale: Float[np.ndarray, 6],
-        max_opening: float,
         dt: float,
         panel_hash: str,
     ) -> tuple[BehaviorPrior, dict[str, Any]]:
-        """Resample trajectories to control periods; returns (prior, counts of what was left out).
+        """Resample trajectories of one robot to control periods; returns (prior, counts of what was left out).
 
         Args:
             trajectories: for each scene, its samples; every scene needs as many.
-            openings: commanded openings [m] of the same frames.
+            ends: numbers of the end effector in the same frames, as in actions.
 
         Raises:
             BadInput: a scene without a trajectory, or scenes with different numbers of them.
@@ -89,8 +92,8 @@ class BehaviorPrior:
             raise BadInput(f"every scene needs the same number of trajectories, at least one; got {sorted(sizes)}")
         grid = config.lead + dt * np.arange(config.steps)
         left_out = hopeless = 0
-        tool, opening = [], []
-        for samples, commanded in zip(trajectories, openings):
+        tool, end = [], []
+        for samples, numbers in zip(trajectories, ends):
             good = [k for k, s in enumerate(samples) if (~s.feasible).mean() <= config.max_infeasible]
             if good:
                 left_out += len(samples) - len(good)
@@ -99,72 +102,72 @@ class BehaviorPrior:
                 good = [int(np.argmax([s.feasible.mean() for s in samples]))]
             chosen = [good[k % len(good)] for k in range(len(samples))]
             tool.append([interpolate_poses(grid, samples[k].t, samples[k].ee_pose) for k in chosen])
-            opening.append([np.interp(grid, samples[k].t, commanded[k]) for k in chosen])
-        prior = cls(
-            config,
-            np.asarray(scale, dtype=np.float64),
-            max_opening,
-            dt,
-            np.array(tool),
-            np.array(opening),
-            panel_hash,
-        )
+            end.append([resample(grid, samples[k].t, numbers[k]) for k in chosen])
+        alone = [np.array(part)[:, :, :, None] for part in (tool, end)]
+        prior = cls(config, np.asarray(scale, dtype=np.float64), dt, alone[0], alone[1], panel_hash)
         total = sum(len(s) for s in trajectories)
         counts = {"scenes": len(tool), "samples": total, "infeasible": left_out, "scenes_without_feasible": hopeless}
         return prior, counts
 
+    @property
+    def size(self) -> int:
+        """Numbers in an action."""
+        return self.tool.shape[3] * (6 + self.end.shape[4])
+
     def components(
-        self, tcp: Float[np.ndarray, "n 7"], t: Float[np.ndarray, " n"], scene: Int[np.ndarray, " n"]
-    ) -> tuple[Float[np.ndarray, "n sample 7"], Float[np.ndarray, "n sample"]]:
+        self, tools: Float[np.ndarray, "n robot 7"], t: Float[np.ndarray, " n"], scene: Int[np.ndarray, " n"]
+    ) -> tuple[Float[np.ndarray, "n sample action"], Float[np.ndarray, "n sample"]]:
         """Means and log weights of the mixture.
 
         Args:
-            tcp: tool poses now, base frame.
+            tools: tool poses now, base frame.
             t: seconds since reset.
             scene: which scene each world shows.
         """
         step = np.clip(np.round(np.asarray(t) / self.dt).astype(int), 0, self.tool.shape[2] - 1)
         ahead = np.minimum(step + 1, self.tool.shape[2] - 1)
         target, now = self.tool[scene, :, ahead], self.tool[scene, :, step]
-        error = now[..., :3] - tcp[:, None, :3]
+        error = now[..., :3] - tools[:, None, :, :3]
         feedforward = (target[..., :3] - now[..., :3]) / self.dt
-        turn = axis_angle_from_quat(quat_multiply(now[..., 3:], quat_conjugate(tcp[:, 3:])[:, None]))
+        turn = axis_angle_from_quat(quat_multiply(now[..., 3:], quat_conjugate(tools[..., 3:])[:, None]))
         twist = np.concatenate([feedforward + self.config.gain * error, self.config.gain * turn], axis=-1)
-        opening = 2.0 * self.opening[scene, :, step] / self.max_opening - 1.0
-        mean = np.concatenate([np.clip(twist / self.scale, -1, 1), np.clip(opening, -1, 1)[..., None]], axis=-1)
-        logits = -0.5 * (np.linalg.norm(error, axis=-1) / self.config.bandwidth) ** 2
+        numbers = np.clip(self.end[scene, :, step], -1, 1)
+        mean = np.concatenate([np.clip(twist / self.scale, -1, 1), numbers], axis=-1)
+        logits = -0.5 * (np.linalg.norm(error, axis=(-2, -1)) / self.config.bandwidth) ** 2
         logits -= logits.max(axis=1, keepdims=True)
-        return mean, logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        log_weight = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        return mean.reshape(*mean.shape[:2], self.size), log_weight
 
     @property
-    def std(self) -> Float[np.ndarray, 7]:
+    def std(self) -> Float[np.ndarray, " action"]:
         """Standard deviation of every component."""
-        return np.array([self.config.std_twist] * 6 + [self.config.std_opening])
+        robot = [self.config.std_twist] * 6 + [self.config.std_end] * self.end.shape[4]
+        return np.array(robot * self.tool.shape[3])
 
     def sample(
         self,
         rng: np.random.Generator,
-        tcp: Float[np.ndarray, "n 7"],
+        tools: Float[np.ndarray, "n robot 7"],
         t: Float[np.ndarray, " n"],
         scene: Int[np.ndarray, " n"],
-    ) -> Float[np.ndarray, "n 7"]:
+    ) -> Float[np.ndarray, "n action"]:
         """One action for each world."""
-        mean, log_weight = self.components(tcp, t, scene)
+        mean, log_weight = self.components(tools, t, scene)
         u = rng.random((len(mean), 1))
         pick = (np.exp(log_weight).cumsum(axis=1) < u).sum(axis=1).clip(max=mean.shape[1] - 1)
-        return mean[np.arange(len(mean)), pick] + self.std * rng.normal(size=(len(mean), 7))
+        return mean[np.arange(len(mean)), pick] + self.std * rng.normal(size=(len(mean), self.size))
 
     def log_prob(
         self,
-        action: Float[np.ndarray, "n 7"],
-        tcp: Float[np.ndarray, "n 7"],
+        action: Float[np.ndarray, "n action"],
+        tools: Float[np.ndarray, "n robot 7"],
         t: Float[np.ndarray, " n"],
         scene: Int[np.ndarray, " n"],
     ) -> Float[np.ndarray, " n"]:
         """Log density of actions under the mixture."""
-        mean, log_weight = self.components(tcp, t, scene)
+        mean, log_weight = self.components(tools, t, scene)
         z = (action[:, None] - mean) / self.std
-        log_normal = -0.5 * (z**2).sum(-1) - np.log(self.std).sum() - 3.5 * np.log(2 * np.pi)
+        log_normal = -0.5 * (z**2).sum(-1) - np.log(self.std).sum() - 0.5 * self.size * np.log(2 * np.pi)
         joint = log_weight + log_normal
         top = joint.max(axis=1)
         return top + np.log(np.exp(joint - top[:, None]).sum(axis=1))
@@ -175,11 +178,10 @@ class BehaviorPrior:
         meta = {
             "header": to_plain(header),
             "config": to_plain(self.config),
-            "max_opening": self.max_opening,
             "dt": self.dt,
             "panel_hash": self.panel_hash,
         }
-        return write_tensors(path, {"tool": self.tool, "opening": self.opening, "scale": self.scale}, meta)
+        return write_tensors(path, {"tool": self.tool, "end": self.end, "scale": self.scale}, meta)
 
     @classmethod
     def load(cls, path: str | Path) -> BehaviorPrior:
@@ -196,7 +198,4 @@ class BehaviorPrior:
         config = validate(BehaviorConfig, meta["config"], where=str(path))
         if meta["header"]["config_hash"] != config_hash(config):
             raise ArtifactError(f"{path}: its configuration does not fit its header")
-        return cls(
-            config, tensors["scale"], meta["max_opening"], meta["dt"], tensors["tool"], tensors["opening"],
-            meta["panel_hash"],
-        )  # fmt: skip
+        return cls(config, tensors["scale"], meta["dt"], tensors["tool"], tensors["end"], meta["panel_hash"])

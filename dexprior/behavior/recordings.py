@@ -1,6 +1,6 @@
 """Recorded episodes as trajectories of the behavioral prior: `train.json` of `dexprior ledger plan`, checked and read.
 
-recorded = read_recordings("runs/plan/train.json", max_opening=0.08)
+recorded = read_recordings("runs/plan/train.json")
 recorded.instances         # which instance of the recorded panel each episode shows
 """
 
@@ -18,6 +18,7 @@ from dexprior.artifacts import read_object
 from dexprior.behavior.bank import BehaviorConfig, BehaviorPrior
 from dexprior.data.traces import read_trace
 from dexprior.errors import ArtifactError, BadInput, DexpriorError
+from dexprior.geometry.timing import resample
 from dexprior.geometry.transforms import interpolate_poses
 from dexprior.reading import as_described, inside, text
 from dexprior.types import Trace
@@ -26,7 +27,7 @@ __all__ = ["MANIFEST", "Recordings", "read_recordings"]
 
 MANIFEST = "dexprior.training_manifest/1"
 """Schema of `train.json`."""
-_POSE, _ACTION = 7, 7
+_POSE, _TWIST = 7, 6
 _UNIT = 0.01  # by which the length of a quaternion may differ from one
 _TICK = 1e-6  # [s] a command that is sent when a pose is read acts after it
 
@@ -38,10 +39,10 @@ class Recordings:
     instances: Int[np.ndarray, " episode"]
     t: tuple[Float[np.ndarray, " time"], ...]
     """Of each episode, since its first command [s]."""
-    tool: tuple[Float[np.ndarray, "time 7"], ...]
+    tool: tuple[Float[np.ndarray, "time robot 7"], ...]
     """Tool poses, base frame."""
-    opening: tuple[Float[np.ndarray, " time"], ...]
-    """As it was commanded, over the same times [m]."""
+    end: tuple[Float[np.ndarray, "time robot end"], ...]
+    """Numbers of the end effectors as they were commanded, over the same times, in [-1, 1]."""
     panel_hash: str
     folder: Path
     init: str | None
@@ -52,7 +53,7 @@ class Recordings:
     """Episodes that were not a success."""
 
     def prior(
-        self, config: BehaviorConfig, *, scale: Float[np.ndarray, 6], max_opening: float, dt: float, panel_hash: str
+        self, config: BehaviorConfig, *, scale: Float[np.ndarray, 6], dt: float, panel_hash: str
     ) -> BehaviorPrior:
         """Their distribution over actions; the scenes are the recorded instances, in ascending order.
 
@@ -61,7 +62,6 @@ class Recordings:
         Args:
             config: how trajectories become a distribution.
             scale: twist that an action of 1 stands for [m/s, rad/s].
-            max_opening: [m].
             dt: control period [s].
             panel_hash: of the panel of these scenes.
         """
@@ -69,21 +69,26 @@ class Recordings:
         ids = [np.flatnonzero(self.instances == i) for i in np.unique(self.instances)]
         most = max(map(len, ids))
         chosen = np.array([np.resize(row, most) for row in ids])
-        tool = np.array([[interpolate_poses(grid, self.t[e], self.tool[e]) for e in row] for row in chosen])
-        opening = np.array([[np.interp(grid, self.t[e], self.opening[e]) for e in row] for row in chosen])
-        return BehaviorPrior(config, np.asarray(scale, dtype=np.float64), max_opening, dt, tool, opening, panel_hash)
+        tool = np.array([[_resampled(grid, self.t[e], self.tool[e]) for e in row] for row in chosen])
+        end = np.array([[resample(grid, self.t[e], self.end[e]) for e in row] for row in chosen])
+        return BehaviorPrior(config, np.asarray(scale, dtype=np.float64), dt, tool, end, panel_hash)
 
 
-def read_recordings(path: str | Path, *, max_opening: float) -> Recordings:
+def _resampled(grid: np.ndarray, t: np.ndarray, tool: np.ndarray) -> Float[np.ndarray, "step robot 7"]:
+    return np.stack([interpolate_poses(grid, t, tool[:, k]) for k in range(tool.shape[1])], axis=1)
+
+
+def read_recordings(path: str | Path, *, robots: int = 1, ends: int = 1) -> Recordings:
     """Read the episodes that a manifest lists, with every checksum.
 
-    An episode is an MCAP trace with the channels `tool_pose` (7: position [m] and quaternion, base frame) and `command`
-    (7: the action, shares of the fastest twist and of the opening, in -1..1), and `instance` in its info. What its info
-    calls no success is left out.
+    An episode is an MCAP trace with the channels `tool_pose` (7 a robot: position [m] and quaternion, base frame) and
+    `command` (the action, in -1..1: robot by robot shares of the fastest twist, then the end effector's numbers), and
+    `instance` in its info. What its info calls no success is left out.
 
     Args:
         path: of `train.json`.
-        max_opening: of the gripper [m].
+        robots: in the scene.
+        ends: numbers of each end effector.
 
     Raises:
         ArtifactError: no manifest, a damaged one, a missing episode, or one that was changed.
@@ -107,7 +112,7 @@ def read_recordings(path: str | Path, *, max_opening: float) -> Recordings:
             if trace.info.get("success") is False:
                 left_out += 1
                 continue
-            rows.append(_episode(trace, max_opening))
+            rows.append(_episode(trace, robots, ends))
         except DexpriorError as error:
             raise BadInput(f"episode {file}: {error}") from None
         panels.setdefault(trace.panel_hash, str(file))
@@ -116,9 +121,9 @@ def read_recordings(path: str | Path, *, max_opening: float) -> Recordings:
     if len(panels) > 1:
         shown = ", ".join(f"{digest} ({file})" for digest, file in panels.items())
         raise BadInput(f"{path}: episodes of different panels: {shown}")
-    instances, t, tool, opening = zip(*rows)
+    instances, t, tool, end = zip(*rows)
     return Recordings(
-        instances=np.array(instances), t=t, tool=tool, opening=opening, panel_hash=next(iter(panels)), folder=folder,
+        instances=np.array(instances), t=t, tool=tool, end=end, panel_hash=next(iter(panels)), folder=folder,
         init=plain["init"], checksum=plain["checksum"], left_out=left_out,
     )  # fmt: skip
 
@@ -137,10 +142,11 @@ def _manifest(path: Path) -> dict[str, Any]:
     return {"episodes": plain["episodes"], "checksum": checksum, "folder": folder, "init": init}
 
 
-def _episode(trace: Trace, max_opening: float) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
-    """Instance, times, tool poses, commanded openings."""
+def _episode(trace: Trace, robots: int, ends: int) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
+    """Instance, times, tool poses, commanded numbers of the end effectors."""
     pose, command = trace["tool_pose"], trace["command"]
-    for name, channel, width in (("tool_pose", pose, _POSE), ("command", command, _ACTION)):
+    widths = (("tool_pose", pose, robots * _POSE), ("command", command, robots * (_TWIST + ends)))
+    for name, channel, width in widths:
         if channel.value.shape[1] != width or len(channel.t) < 2:
             raise BadInput(
                 f"channel {name!r} has the shape {channel.value.shape}, expected (time, {width}), two or more"
@@ -148,11 +154,12 @@ def _episode(trace: Trace, max_opening: float) -> tuple[int, np.ndarray, np.ndar
     instance = trace.info.get("instance")
     if not isinstance(instance, int) or isinstance(instance, bool) or instance < 0:
         raise BadInput(f"info['instance'] is {instance!r}; it says which instance of panel.json the episode shows")
-    apart = float(np.abs(np.linalg.norm(pose.value[:, 3:], axis=1) - 1.0).max())
+    tool = pose.value.reshape(-1, robots, _POSE)
+    apart = float(np.abs(np.linalg.norm(tool[..., 3:], axis=-1) - 1.0).max())
     if apart > _UNIT:
         raise BadInput(
             f"channel 'tool_pose': a quaternion has a length {apart:.3g} away from one; poses are [x y z qw qx qy qz]"
         )
     sent = np.maximum(np.searchsorted(command.t, pose.t - _TICK) - 1, 0)
-    share = (np.clip(command.value[sent, 6], -1.0, 1.0) + 1.0) / 2.0
-    return instance, pose.t - command.t[0], pose.value, share * max_opening
+    numbers = command.value[sent].reshape(-1, robots, _TWIST + ends)[..., _TWIST:]
+    return instance, pose.t - command.t[0], tool, np.clip(numbers, -1.0, 1.0)

@@ -50,7 +50,8 @@ class Config:
 def run(config: Config, words: list[str]) -> int:
     """Play and show."""
     from dexprior.artifacts import write_json
-    from dexprior.envs.tasks import Film, TaskPanel, TaskVectorEnv, play, player_of
+    from dexprior.envs.panel import Panel
+    from dexprior.envs.tasks import Film, TaskVectorEnv, play, player_of
     from dexprior.stats import clopper_pearson
     from dexprior.worlds.tasks import make_task
     from dexprior.worlds.viewer import Viewer
@@ -60,7 +61,7 @@ def run(config: Config, words: list[str]) -> int:
     task = make_task(config.task, **config.settings)
     family = task.family if config.world == "training" else task.reality
     n = 1 if config.view else config.n
-    panel = TaskPanel.sample("play", task, n, seed=config.seed, family=family)
+    panel = Panel.sample("play", task, n, seed=config.seed, family=family)
     env = TaskVectorEnv(task, n, panel=panel, autoreset=False)
     env.reset()
     player = player_of(config.player, env, seed=config.seed)

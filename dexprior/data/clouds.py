@@ -8,12 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.geometry.rotations import quat_rotate
-from dexprior.worlds.insertion import InsertionConfig, scene_cloud
+from dexprior.worlds.insertion import BOLT_POINTS, NUT_POINTS, InsertionConfig, scene_cloud
 
 __all__ = ["NUT_POINTS", "condition_cloud", "local_clouds", "place"]
-
-NUT_POINTS, BOLT_POINTS = 40, 24
-"""Points on the nut come first in every scene cloud, then those on the bolt."""
 
 
 @cache

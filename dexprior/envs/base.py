@@ -1,8 +1,7 @@
-"""One interface for simulated, hybrid, remote and real worlds: readings in, commands out, observations and rewards.
+"""One interface for simulated, hybrid, remote and real worlds: commands out, readings in, and what policies see.
 
-    backend.reset(instances) -> Reading      backend.step(twist, opening) -> Reading
-    observe(reading) -> what a policy may see        privileged(reading) -> what only a critic may see
-    score(reading) -> named reward terms in [0, 1]
+    backend.reset(panel) -> Reading      backend.step(backend.actions.commands(action)) -> Reading
+    ObservationSpec.of(backend).observe(reading) -> what a policy may see
 
 Everything has a leading axis of n worlds; a robot is n = 1.
 """
@@ -11,78 +10,67 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
-from dexprior.worlds.arm import MAX_OPENING
-from dexprior.worlds.insertion import InsertionConfig, engaged_depth, succeeded
-from dexprior.worlds.measures import tolerance
+from dexprior.worlds.rigs import Rig
+from dexprior.worlds.tasks import ActionSpec, RobotCommand, Task, Truth
 
 if TYPE_CHECKING:
-    from dexprior.envs.panel import Instance
+    from dexprior.envs.panel import Panel
 
 __all__ = [
-    "ACTION_SIZE",
-    "HORIZON",
-    "MAX_TWIST",
-    "OBSERVATION_SIZES",
-    "PRIVILEGED_SIZE",
+    "ActionSpec",
     "Backend",
     "BackendName",
+    "ObservationSpec",
     "Reading",
+    "RobotCommand",
+    "RobotReading",
     "Truth",
-    "action_from_command",
-    "command_from_action",
-    "observe",
-    "privileged",
-    "score",
-    "success",
+    "tracked",
 ]
 
 BackendName = Literal["mujoco", "hybrid", "reality", "hardware"]
-
-HORIZON = 75
-"""Commands in an episode: three seconds."""
-MAX_TWIST = np.array([0.5, 0.5, 0.5, 2.0, 2.0, 2.0])
-"""What an action of 1 stands for [m/s, rad/s]."""
-ACTION_SIZE = 7
-"""Six for the twist, one for the gripper's opening."""
-CLOUD_POINTS = 64
-OBSERVATION_SIZES: dict[str, tuple[int, ...]] = {
-    "proprio": (24,), "wrench": (6,), "touch": (2,), "cloud": (CLOUD_POINTS, 3), "time": (1,),
-}  # fmt: skip
-"""What policies see: joint positions and velocities, tool pose and opening; wrench; touch; object cloud; time."""
-PRIVILEGED_SIZE = 13
 
 
 class _Arrays:
     """Equality of all arrays; a dataclass's own would ask an array for one truth value."""
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        mine, theirs = vars(self), vars(other)
-        return all(
-            np.array_equal(mine[k], theirs[k]) if isinstance(mine[k], np.ndarray) else mine[k] == theirs[k]
-            for k in mine
-        )
+        return _same(vars(self), vars(other)) if type(other) is type(self) else NotImplemented
 
     __hash__ = None  # type: ignore[assignment]
 
 
-@dataclass(frozen=True, eq=False)
-class Truth(_Arrays):
-    """What only a simulator, or a tracker, knows."""
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray):
+        return np.array_equal(one, other)
+    if isinstance(one, dict):
+        return isinstance(other, dict) and set(one) == set(other) and all(_same(one[k], other[k]) for k in one)
+    return bool(one == other)
 
-    nut: Float[np.ndarray, "n 7"]
-    bolt: Float[np.ndarray, "n 3"]
-    slip: Float[np.ndarray, " n"]
-    """Speed of the held nut relative to the tool [m/s]."""
-    held: Bool[np.ndarray, " n"]
+
+@dataclass(frozen=True, eq=False)
+class RobotReading(_Arrays):
+    """What the sensors of one robot say."""
+
+    q: Float[np.ndarray, "n joint"]
+    """Joints of the arm [rad, m]."""
+    qd: Float[np.ndarray, "n joint"]
+    tcp: Float[np.ndarray, "n 7"]
+    """Pose of the tool centre point in the world."""
+    end: Float[np.ndarray, "n end"]
+    """Joints of the end effector [rad, m]."""
+    wrench: Float[np.ndarray, "n 6"]
+    """Of the environment on the tool, wrist frame [N, N m]."""
+    touch: Float[np.ndarray, "n fingertip"]
+    """Normal force on each fingertip [N]."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,22 +79,25 @@ class Reading(_Arrays):
 
     t: Float[np.ndarray, " n"]
     """Seconds since reset, on the world's clock."""
-    q: Float[np.ndarray, "n 7"]
-    qd: Float[np.ndarray, "n 7"]
-    tcp: Float[np.ndarray, "n 7"]
-    opening: Float[np.ndarray, " n"]
-    wrench: Float[np.ndarray, "n 6"]
-    """Of the environment on the tool, wrist frame [N, N m]."""
-    touch: Float[np.ndarray, "n 2"]
-    """[N]"""
+    robots: tuple[RobotReading, ...]
     cloud: Float[np.ndarray, "n point 3"]
-    """Measured object points, base frame [m]."""
+    """Measured object points in the world [m]."""
     truth: Truth | None
-    """None where nothing tracks the nut: then there is no reward and no verdict either."""
+    """What the task says is true; None where nothing tracks the object: then there is no reward and no verdict."""
+
+    @property
+    def tools(self) -> Float[np.ndarray, "n robot 7"]:
+        """Pose of every robot's tool centre point."""
+        return np.stack([robot.tcp for robot in self.robots], axis=1)
 
 
 class Backend(Protocol):
     """A place where commands go and readings come from."""
+
+    @property
+    def task(self) -> Task:
+        """What is done there."""
+        ...
 
     @property
     def n(self) -> int:
@@ -114,16 +105,16 @@ class Backend(Protocol):
         ...
 
     @property
-    def world(self) -> InsertionConfig:
-        """Sizes of nut and bolt."""
+    def actions(self) -> ActionSpec:
+        """Its robots, and what their actions mean."""
         ...
 
-    def reset(self, instances: Sequence[Instance]) -> Reading:
-        """Start one task instance in each world."""
+    def reset(self, panel: Panel, ids: np.ndarray | None = None) -> Reading:
+        """Start one instance of the panel in each world, or in some."""
         ...
 
-    def step(self, twist: Float[np.ndarray, "n 6"], opening: Float[np.ndarray, " n"]) -> Reading:
-        """Send one command to each world: twist at the tool in base axes, wanted opening."""
+    def step(self, commands: Sequence[RobotCommand]) -> Reading:
+        """Send every robot of every world its command for one control period."""
         ...
 
     def close(self) -> None:
@@ -131,99 +122,77 @@ class Backend(Protocol):
         ...
 
 
-def command_from_action(
-    action: Float[np.ndarray, "n 7"],
-) -> tuple[Float[np.ndarray, "n 6"], Float[np.ndarray, " n"]]:
-    """Twist [m/s, rad/s] and opening [m] of normalised actions; actions beyond [-1, 1] are clipped.
-
-    A value that is not finite passes through: simulators refuse it, and a robot's safety gate has to see it to stop.
+def tracked(reading: Reading) -> Truth:
+    """The truth in a reading.
 
     Raises:
-        BadInput: wrong shape.
+        BadInput: nothing tracks the object there.
     """
-    action = np.asarray(action, dtype=np.float64)
-    if action.ndim != 2 or action.shape[1] != ACTION_SIZE:
-        raise BadInput(f"actions of shape {action.shape}, expected (n, {ACTION_SIZE})")
-    action = np.clip(action, -1.0, 1.0)
-    return action[:, :6] * MAX_TWIST, (action[:, 6] + 1.0) / 2.0 * MAX_OPENING
-
-
-def action_from_command(
-    twist: Float[np.ndarray, "*batch 6"], opening: Float[np.ndarray, " *batch"]
-) -> Float[np.ndarray, "*batch 7"]:
-    """Inverse of `command_from_action`, without the clip."""
-    return np.concatenate([twist / MAX_TWIST, (2.0 * opening / MAX_OPENING - 1.0)[..., None]], axis=-1)
-
-
-def observe(reading: Reading) -> dict[str, Float[np.ndarray, n * shape]]:
-    """What policies see, as float32 arrays of `OBSERVATION_SIZES`."""
-    rotation = rot6d_from_matrix(matrix_from_quat(reading.tcp[:, 3:]))
-    proprio = np.concatenate([reading.q, reading.qd, reading.tcp[:, :3], rotation, reading.opening[:, None]], axis=1)
-    observation = {
-        "proprio": proprio,
-        "wrench": reading.wrench,
-        "touch": reading.touch,
-        "cloud": reading.cloud,
-        "time": reading.t[:, None],
-    }
-    return {name: value.astype(np.float32) for name, value in observation.items()}
-
-
-def privileged(reading: Reading) -> Float[np.ndarray, "n 13"]:
-    """The object's true state, for a critic only.
-
-    Raises:
-        BadInput: nothing tracks the nut here.
-    """
-    truth = _truth(reading)
-    rotation = rot6d_from_matrix(matrix_from_quat(truth.nut[:, 3:]))
-    parts = [
-        truth.nut[:, :3] - reading.tcp[:, :3],
-        truth.bolt - truth.nut[:, :3],
-        rotation,
-        truth.held[:, None].astype(np.float64),
-    ]
-    return np.concatenate(parts, axis=1).astype(np.float32)
-
-
-def score(reading: Reading, world: InsertionConfig) -> dict[str, Float[np.ndarray, " n"]]:
-    """Named reward terms, each in [0, 1]; `total` is their weighted mean and `sparse` the verdict.
-
-    Raises:
-        BadInput: nothing tracks the nut here.
-    """
-    truth = _truth(reading)
-    goal = truth.bolt + np.array([0.0, 0.0, world.bolt_height + world.height / 2])
-    reach = tolerance(np.linalg.norm(reading.tcp[:, :3] - truth.nut[:, :3], axis=1), bounds=(0, 0.008), margin=0.15)
-    grasp = truth.held.astype(np.float64)
-    lateral = np.linalg.norm(truth.nut[:, :2] - truth.bolt[:, :2], axis=1)
-    lifted = tolerance(truth.nut[:, 2], bounds=(0.03, 1.0), margin=0.03)
-    depth = engaged_depth(world, truth.nut, truth.bolt) / world.success_depth
-    engaged = np.clip(depth, 0.0, 1.0)
-    carry = tolerance(lateral, bounds=(0, 0.003), margin=0.12) * np.maximum(lifted, np.minimum(engaged * 4, 1.0))
-    still = tolerance(truth.slip, bounds=(0, 0.002), margin=0.02) * grasp
-    height = tolerance(np.abs(truth.nut[:, 2] - goal[:, 2]), bounds=(0, 0.01), margin=0.1)
-    terms = {
-        "reach": reach,
-        "grasp": grasp,
-        "carry": carry,
-        "still": still,
-        "over": height * carry,
-        "engage": engaged,
-    }
-    weights = {"reach": 0.1, "grasp": 0.1, "carry": 0.2, "still": 0.05, "over": 0.05, "engage": 0.5}
-    terms["total"] = sum(weights[name] * terms[name] for name in weights)  # type: ignore[assignment]
-    terms["sparse"] = succeeded(world, truth.nut, truth.bolt).astype(np.float64)
-    return terms
-
-
-def success(reading: Reading, world: InsertionConfig) -> Bool[np.ndarray, " n"]:
-    """Whether the nut sits on the bolt."""
-    truth = _truth(reading)
-    return succeeded(world, truth.nut, truth.bolt)
-
-
-def _truth(reading: Reading) -> Truth:
     if reading.truth is None:
-        raise BadInput("nothing tracks the nut in this world: no reward, verdict or privileged state; add a tracker")
+        raise BadInput("nothing tracks the object in this world: no reward, verdict or privileged state; add a tracker")
     return reading.truth
+
+
+@dataclass(frozen=True)
+class ObservationSpec:
+    """What policies see of a reading, and which column says what.
+
+    `proprio` holds, robot by robot: `q` and `qd` of the arm, `position` and `rotation` (two rows) of the tool, and the
+    joints of the `end` effector.
+    """
+
+    rigs: tuple[Rig, ...]
+    points: int
+    """In the object cloud."""
+    tracker: bool = False
+    """Whether they see the object's pose."""
+
+    @classmethod
+    def of(cls, backend: Backend, *, tracker: bool = False) -> ObservationSpec:
+        """Of a backend's readings."""
+        return cls(backend.actions.rigs, backend.task.points, tracker)
+
+    @cached_property
+    def columns(self) -> tuple[dict[str, slice], ...]:
+        """Of each robot: part of `proprio` -> its columns."""
+        found, start = [], 0
+        for rig in self.rigs:
+            joints = len(rig.arm.joints)
+            sizes = {"q": joints, "qd": joints, "position": 3, "rotation": 6, "end": len(rig.end.joints)}
+            parts = {}
+            for name, size in sizes.items():
+                parts[name] = slice(start, start + size)
+                start += size
+            found.append(parts)
+        return tuple(found)
+
+    @property
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name of an observation -> its shape, without the leading axis."""
+        shapes: dict[str, tuple[int, ...]] = {
+            "proprio": (self.columns[-1]["end"].stop,), "wrench": (6 * len(self.rigs),),
+            "touch": (sum(len(rig.end.touch) for rig in self.rigs),), "cloud": (self.points, 3), "time": (1,),
+        }  # fmt: skip
+        return shapes | ({"object": (7,)} if self.tracker else {})
+
+    def observe(self, reading: Reading) -> dict[str, Float[np.ndarray, n * shape]]:
+        """Observations, float32.
+
+        Raises:
+            BadInput: the object's pose is asked for, and nothing tracks it.
+        """
+        proprio = [
+            part
+            for r in reading.robots
+            for part in (r.q, r.qd, r.tcp[:, :3], rot6d_from_matrix(matrix_from_quat(r.tcp[:, 3:])), r.end)
+        ]
+        shown = {
+            "proprio": np.concatenate(proprio, axis=1),
+            "wrench": np.concatenate([r.wrench for r in reading.robots], axis=1),
+            "touch": np.concatenate([r.touch for r in reading.robots], axis=1),
+            "cloud": reading.cloud,
+            "time": reading.t[:, None],
+        }
+        if self.tracker:
+            shown["object"] = tracked(reading)["object"]
+        return {name: value.astype(np.float32, copy=False) for name, value in shown.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, get_args
+from typing import Annotated, get_args
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from dexprior.envs.base import Backend, BackendName
 from dexprior.envs.hardware.options import HardwareOptions
 from dexprior.errors import ConfigError, UnknownName
 from dexprior.families import ParameterFamily
-from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
+from dexprior.worlds.tasks import Task, make_task
 
 __all__ = [
     "BackendConfig",
@@ -22,8 +22,6 @@ __all__ = [
     "make_backend",
 ]
 
-Cone = Literal["pyramidal", "elliptic"]
-
 
 @config
 class MujocoOptions:
@@ -31,24 +29,22 @@ class MujocoOptions:
 
     n: Annotated[int, Ge(1)] = 1
     """Worlds stepped together."""
-    cone: Cone = "pyramidal"
-    """Friction cone of the solver."""
     threads: Annotated[int, Ge(0)] = 1
     """Of the thread pool; 0 takes all cores. Results do not depend on it."""
 
 
 @config
 class HybridOptions:
-    """One simulated world with a learned collision model."""
+    """Simulated worlds with a learned collision model."""
 
+    n: Annotated[int, Ge(1)] = 1
+    """Worlds stepped together."""
     checkpoint: str | None = None
     """File of the collision model; required."""
     phi: tuple[float, ...] | None = None
     """Its contact parameters; by default those that the file was identified with."""
     min_approach: Annotated[float, Gt(0)] = 0.1
     """Approach speed that makes a first touch an impact [m/s]."""
-    cone: Cone = "pyramidal"
-    """Friction cone of what remains MuJoCo's."""
 
 
 @config
@@ -59,12 +55,10 @@ class RealityOptions:
     """Where a running server listens."""
     port: Annotated[int, Ge(1)] | None = None
     """Its port; None starts a server of our own, which ends with the backend."""
-    cone: Cone = "elliptic"
-    """Friction cone of a server of our own."""
     seed: Annotated[int, Ge(0)] = 0
     """Draws the values of a server of our own."""
     tracker: bool = True
-    """Whether a server of our own tells the truth about the nut."""
+    """Whether a server of our own tells the truth about the object."""
     timeout: Annotated[float, Gt(0)] = 10.0
     """Within which each request must be answered [s]."""
 
@@ -86,65 +80,65 @@ class BackendConfig:
 
 
 def make_backend(
-    backend: BackendName | BackendConfig,
-    *,
-    family: ParameterFamily | None = None,
-    world: InsertionConfig | None = None,
+    backend: BackendName | BackendConfig, *, task: Task | str = "insertion", family: ParameterFamily | None = None
 ) -> Backend:
     """The backend of a name (with its default options) or of a configuration.
 
     Args:
         backend: `mujoco`, `hybrid`, `reality`, `hardware`, or a `BackendConfig`.
-        family: of the parameters; by default the training family for simulators, and the other world for a
-            reality server or a loopback robot. A server that runs already has its own.
-        world: sizes of nut and bolt.
+        task: what is done there. By name it is the training world's for simulators, and the other world's for a reality
+            server or a loopback robot. A server that runs already has its own.
+        family: of the parameters; by default the task's training family for simulators, and its `reality` otherwise.
 
     Raises:
-        UnknownName: no such kind.
+        UnknownName: no such kind, or no such task.
         ConfigError: an option that this kind requires is missing.
         ArtifactError, ConnectionLost: the collision model, the server or the robot is not there.
     """
     chosen = backend if isinstance(backend, BackendConfig) else BackendConfig(kind=backend)
+    if chosen.kind not in get_args(BackendName):
+        raise UnknownName("backend", chosen.kind, get_args(BackendName))
+    simulated = chosen.kind in ("mujoco", "hybrid")
+    if isinstance(task, str):
+        task = make_task(task) if simulated else make_task(task).other()
     if chosen.kind == "mujoco":
         from dexprior.envs.sim import SimBackend
 
-        o = chosen.mujoco
-        return SimBackend(o.n, family=family or TRAINING_FAMILY, world=world, cone=o.cone, threads=o.threads)
+        return SimBackend(task, chosen.mujoco.n, family=family, threads=chosen.mujoco.threads)
     if chosen.kind == "hybrid":
-        return _hybrid(chosen.hybrid, family or TRAINING_FAMILY, world)
+        return _hybrid(chosen.hybrid, task, family)
     if chosen.kind == "reality":
-        return _reality(chosen.reality, family or OTHER_FAMILY, world)
-    if chosen.kind == "hardware":
-        return _hardware(chosen.hardware, family or OTHER_FAMILY, world)
-    raise UnknownName("backend", chosen.kind, get_args(BackendName))
+        return _reality(chosen.reality, task, family)
+    return _hardware(chosen.hardware, task, family)
 
 
-def _hybrid(options: HybridOptions, family: ParameterFamily, world: InsertionConfig | None) -> Backend:
+def _hybrid(options: HybridOptions, task: Task, family: ParameterFamily | None) -> Backend:
     if options.checkpoint is None:
         raise ConfigError("backend.hybrid.checkpoint: required; the collision stage writes collision.safetensors")
     from dexprior.collision import HybridConfig  # these two load torch
     from dexprior.envs.hybrid import HybridBackend
 
     return HybridBackend.load(
+        task,
+        options.n,
         options.checkpoint,
         phi=None if options.phi is None else np.array(options.phi),
         family=family,
-        world=world,
-        cone=options.cone,
         config=HybridConfig(min_approach=options.min_approach),
+        threads=1,
     )
 
 
-def _reality(options: RealityOptions, family: ParameterFamily, world: InsertionConfig | None) -> Backend:
+def _reality(options: RealityOptions, task: Task, family: ParameterFamily | None) -> Backend:
     from dexprior.envs.reality import RealityBackend, start_server
 
     if options.port is not None:
         return RealityBackend((options.host, options.port), timeout=options.timeout)
-    server = start_server(family=family, world=world, cone=options.cone, seed=options.seed, tracker=options.tracker)
+    server = start_server(task=task, family=family, seed=options.seed, tracker=options.tracker)
     return RealityBackend(server, timeout=options.timeout)
 
 
-def _hardware(options: HardwareOptions, family: ParameterFamily, world: InsertionConfig | None) -> Backend:
+def _hardware(options: HardwareOptions, task: Task, family: ParameterFamily | None) -> Backend:
     from dexprior.envs.hardware import HardwareBackend, start_gate
 
-    return HardwareBackend(start_gate(options, family=family, world=world))
+    return HardwareBackend(start_gate(options, task=task, family=family))

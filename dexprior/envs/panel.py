@@ -4,142 +4,178 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float, Int
 
-from dexprior.artifacts import write_json
-from dexprior.errors import BadInput, UnknownName
-from dexprior.families import ParameterFamily
-from dexprior.reading import as_described, integer, listed, mapping, number, numbers, read_json_object, text
-from dexprior.worlds.insertion import sample_scenes
+from dexprior.artifacts import read_object, write_json
+from dexprior.config import to_plain, validate
+from dexprior.errors import ArtifactError, BadInput
+from dexprior.families import Event, EventFamily, Events, ParameterFamily
+from dexprior.reading import as_described, integer, listed, mapping, numbers, text
+from dexprior.worlds.tasks import Task
 
-__all__ = ["Instance", "Panel"]
+__all__ = ["Panel"]
 
-
-@dataclass(frozen=True)
-class Instance:
-    """One task instance: where things are, what the world is like, and the seed of its noise."""
-
-    nut: tuple[float, float, float]
-    bolt: tuple[float, float, float]
-    nut_yaw: float
-    parameters: Mapping[str, float]
-    seed: int
+SCHEMA = "dexprior.panel/2"
+_MADE_BY = "Make it again: `dexprior build-behavior` writes panel.json, `dexprior demo` the cases.json of its ledger"
+Purpose = Literal["training", "evaluation"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Panel:
-    """A list of instances under one family of parameters."""
+    """Instances of one task under one family of parameters."""
 
     name: str
+    task: str
     family: ParameterFamily
-    instances: tuple[Instance, ...]
+    scenes: Mapping[str, Float[np.ndarray, "instance ..."]]
+    """Where things are, as `Task.sample` gives it."""
+    parameters: Float[np.ndarray, "instance parameter"]
+    """Values of the family, in the order of its names."""
+    seeds: Int[np.ndarray, " instance"]
+    """Of each instance's sensor noise."""
+    events: Events = ()
+    """What happens in each instance while it runs; nothing by default."""
+
+    def __post_init__(self) -> None:
+        sizes = {name: len(value) for name, value in self.scenes.items()} | {"parameters": len(self.parameters)}
+        for name, size in sizes.items():
+            if size != len(self.seeds):
+                raise BadInput(f"panel {self.name!r}: {len(self.seeds)} seeds but {size} rows of {name!r}")
+        if len(self.events) not in (0, len(self.seeds)):
+            raise BadInput(f"panel {self.name!r}: {len(self.seeds)} seeds but events of {len(self.events)} instances")
+        if not len(self.seeds):
+            raise BadInput(f"panel {self.name!r} holds no instance")
 
     def __len__(self) -> int:
-        return len(self.instances)
-
-    def __iter__(self) -> Iterator[Instance]:
-        return iter(self.instances)
+        return len(self.seeds)
 
     @classmethod
     def sample(
         cls,
         name: str,
-        family: ParameterFamily,
+        task: Task,
         n: int,
         *,
         seed: int,
-        purpose: Literal["training", "evaluation"] = "evaluation",
+        family: ParameterFamily | None = None,
+        events: EventFamily | None = None,
+        purpose: Purpose = "evaluation",
     ) -> Panel:
         """Draw scenes and parameters.
 
-        The scenes depend on seed and purpose only: panels of two families with one seed show the same scenes, and no
-        seed makes a training panel equal an evaluation panel.
+        Scenes depend on seed and purpose only: panels of two families with one seed show the same scenes, and no seed
+        makes a training panel equal an evaluation panel.
+
+        Args:
+            name: of the panel.
+            task: whose instances are drawn.
+            n: how many; at least one.
+            seed: of everything.
+            family: of the parameters; the task's training family by default.
+            events: of what may happen while an instance runs; nothing by default.
+            purpose: which of two streams of random numbers.
+
+        Raises:
+            BadInput: no instance.
         """
         if n < 1:
             raise BadInput(f"panel {name!r}: {n} instances; at least one is needed")
+        family = task.family if family is None else family
         lane = [seed, 1] if purpose == "training" else [seed]
-        scenes = sample_scenes(np.random.default_rng([*lane, 0]), n)
-        values = family.sample(np.random.default_rng([*lane, 1]), n)
-        instances = tuple(
-            Instance(
-                nut=tuple(map(float, scenes["nut"][i])),  # type: ignore[arg-type]
-                bolt=tuple(map(float, scenes["bolt"][i])),  # type: ignore[arg-type]
-                nut_yaw=float(scenes["nut_yaw"][i, 0]),
-                parameters=family.as_dict(values[i]),
-                seed=int(np.random.default_rng([*lane, 2, i]).integers(2**31)),
-            )
-            for i in range(n)
+        return cls(
+            name,
+            task.name,
+            family,
+            task.sample(np.random.default_rng([*lane, 0]), n),
+            family.sample(np.random.default_rng([*lane, 1]), n),
+            np.random.default_rng([*lane, 2]).integers(2**31, size=n),
+            () if events is None else events.sample(np.random.default_rng([*lane, 3]), n),
         )
-        return cls(name, family, instances)
 
     @property
     def hash(self) -> str:
-        """Twelve hex digits of the scenes: two worlds' panels with equal hashes pose the same tasks."""
-        scenes = [[i.nut, i.bolt, i.nut_yaw, i.seed] for i in self.instances]
-        return hashlib.sha256(json.dumps(scenes).encode()).hexdigest()[:12]
+        """Twelve hex digits of the scenes, seeds and events: panels with equal hashes pose the same tasks."""
+        digest = hashlib.sha256(self.task.encode())
+        for name in sorted(self.scenes):
+            digest.update(name.encode() + np.ascontiguousarray(self.scenes[name], dtype=np.float64).tobytes())
+        digest.update(np.ascontiguousarray(self.seeds, dtype=np.int64).tobytes())
+        if self.events:
+            digest.update(json.dumps(to_plain(self.events), sort_keys=True).encode())
+        return digest.hexdigest()[:12]
 
-    def to_json(self) -> dict[str, Any]:
-        """Plain data."""
-        return {
-            "name": self.name,
-            "family": self.family.to_json(),
-            "instances": [asdict(i) for i in self.instances],
-            "hash": self.hash,
-        }
-
-    def save(self, path: str | Path) -> Path:
-        """Write as JSON."""
-        return write_json(path, self.to_json())
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Panel:
-        """Inverse of `to_json`.
+    def take(self, ids: Any) -> Panel:
+        """Some of its instances, in the given order.
 
         Raises:
-            BadInput: a key is missing, or the stored hash does not fit the instances.
+            BadInput: an index outside the panel.
         """
-        with as_described("a panel", "the data"):
-            instances = tuple(
-                Instance(
-                    nut=tuple(numbers(i["nut"], "nut", 3).tolist()),  # type: ignore[arg-type]
-                    bolt=tuple(numbers(i["bolt"], "bolt", 3).tolist()),  # type: ignore[arg-type]
-                    nut_yaw=number(i["nut_yaw"], "nut_yaw"),
-                    parameters={k: number(v, k) for k, v in mapping(i["parameters"], "parameters").items()},
-                    seed=integer(i["seed"], "seed"),
-                )
-                for i in listed(data["instances"], "instances")
-            )
-            panel = cls(text(data["name"], "name"), ParameterFamily.from_json(data["family"]), instances)
-        if data.get("hash", panel.hash) != panel.hash:
-            raise BadInput(f"panel {panel.name!r}: stored hash {data['hash']} but its instances hash to {panel.hash}")
-        return panel
-
-    @classmethod
-    def read(cls, path: str | Path) -> Panel:
-        """Read what `save` wrote.
-
-        Raises:
-            BadInput: no such file, or no panel.
-        """
-        with as_described("a panel", path):
-            return cls.from_json(read_json_object(path))
+        ids = np.atleast_1d(np.asarray(ids, dtype=int))
+        if len(ids) and not (ids.min() >= 0 and ids.max() < len(self)):
+            raise BadInput(f"panel {self.name!r}: instances {ids.min()}..{ids.max()} of 0..{len(self) - 1}")
+        scenes = {name: value[ids] for name, value in self.scenes.items()}
+        events = tuple(self.events[i] for i in ids) if self.events else ()
+        return Panel(self.name, self.task, self.family, scenes, self.parameters[ids], self.seeds[ids], events)
 
     def moved_to(self, name: str, family: ParameterFamily, *, seed: int) -> Panel:
         """The same scenes in worlds of a family: its own, with the parameters as they are, or another's, drawn anew."""
         if family == self.family:
-            return Panel(name, family, self.instances)
+            return replace(self, name=name)
         values = family.sample(np.random.default_rng([seed, 1]), len(self))
-        rows = zip(self.instances, values)
-        return Panel(name, family, tuple(replace(i, parameters=family.as_dict(v)) for i, v in rows))
+        return replace(self, name=name, family=family, parameters=values)
 
-    def subset(self, ids: list[int]) -> Panel:
-        """Some of its instances, in the given order."""
-        for i in ids:
-            if not 0 <= i < len(self):
-                raise UnknownName("instance", i, [f"0..{len(self) - 1}"])
-        return Panel(self.name, self.family, tuple(self.instances[i] for i in ids))
+    def require(self, task: Task, worlds: int) -> None:
+        """Whether it gives each of some worlds of a task an instance.
+
+        Raises:
+            BadInput: it is of another task, or holds more or fewer.
+        """
+        if self.task != task.name:
+            raise BadInput(f"panel {self.name!r} is of task {self.task!r}, not {task.name!r}")
+        if len(self) != worlds:
+            raise BadInput(f"panel {self.name!r}: {len(self)} instances for {worlds} worlds")
+
+    def save(self, path: str | Path) -> Path:
+        """Write as JSON."""
+        scenes = {name: np.asarray(value).tolist() for name, value in self.scenes.items()}
+        plain = {
+            "schema": SCHEMA, "name": self.name, "task": self.task, "family": self.family.to_json(), "scenes": scenes,
+            "parameters": self.parameters.tolist(), "seeds": self.seeds.tolist(), "hash": self.hash,
+            **({"events": to_plain(self.events)} if self.events else {}),
+        }  # fmt: skip
+        return write_json(path, plain)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Panel:
+        """Inverse of `save`.
+
+        Raises:
+            ArtifactError: missing, damaged, or of another version.
+            BadInput: a stored hash that does not fit the instances.
+        """
+        plain = read_object(path, "a panel", schema=SCHEMA, absent=_MADE_BY)
+        with as_described("a panel", path, ArtifactError):
+            family = ParameterFamily.from_json(plain["family"])
+            seeds = listed(plain["seeds"], f"{path}: seeds")
+            panel = cls(
+                text(plain["name"], f"{path}: name"),
+                text(plain["task"], f"{path}: task"),
+                family,
+                {
+                    name: numbers(value, f"{path}: scenes: {name}")
+                    for name, value in mapping(plain["scenes"], f"{path}: scenes").items()
+                },
+                numbers(plain["parameters"], f"{path}: parameters", len(seeds), len(family.names)),
+                np.array([integer(seed, f"{path}: seeds") for seed in seeds], dtype=np.int64),
+                tuple(tuple(validate(Event, e, where="event") for e in row) for row in plain.get("events", [])),
+            )
+            if wrong := [name for name, value in panel.scenes.items() if len(value) != len(seeds)]:
+                raise BadInput(f"{path}: {len(panel.scenes[wrong[0]])} scenes {wrong[0]!r} for {len(seeds)} seeds")
+        if plain.get("hash", panel.hash) != panel.hash:
+            raise BadInput(f"{path}: stored hash {plain['hash']} but its instances hash to {panel.hash}")
+        return panel

@@ -6,6 +6,7 @@ __all__ = ["ENVIRONMENTS", "register"]
 
 ENVIRONMENTS = {
     "dexprior/Folding-v0": "folding",
+    "dexprior/Insertion-v0": "insertion",
     "dexprior/PickPlace-v0": "pick_place",
     "dexprior/Peg-v0": "peg",
     "dexprior/NutBolt-v0": "nut_bolt",

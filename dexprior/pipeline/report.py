@@ -14,17 +14,17 @@ from dexprior.data.clips import write_clip
 from dexprior.data.episodes import read_episode, read_index
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
+from dexprior.envs.tasks import Pictures
 from dexprior.geometry.transforms import project
-from dexprior.pipeline.stages import EvaluationConfig, read_panel
+from dexprior.pipeline.stages import TASK, EvaluationConfig
 from dexprior.policy.actor import load_actor
 from dexprior.policy.rollout import actor_policy, run_episodes
 from dexprior.retarget.drawing import beside, draw_landmarks
 from dexprior.transfer.ledger import read_ledger
 from dexprior.transfer.page import Page, ledger_section, rate_text
 from dexprior.types import Camera, HandTrajectory, JointTrajectory, VideoSample
-from dexprior.worlds.insertion import ABOUT_OTHER, OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
-from dexprior.worlds.render import FrameRenderer
-from dexprior.worlds.stepping import InsertionWorlds
+from dexprior.worlds.insertion import ABOUT_OTHER
+from dexprior.worlds.tasks import TaskWorlds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -141,7 +141,7 @@ def _retargeting(page: Page, root: Path, media: Path, results: dict[str, dict[st
     folder = root / "05-behavior"
     moves = load_all(folder / "robot.safetensors", JointTrajectory)
     samples = load_all(folder / "examples.safetensors", VideoSample)
-    panel = read_panel(folder / "panel.json")
+    panel = Panel.load(folder / "panel.json")
     frames = beside([_replay(panel, k, move) for k, move in enumerate(moves)])
     path = write_clip(media / "robot.mp4", frames, samples[0].fps)
     page.section("Retargeted to the robot").clip(
@@ -186,9 +186,9 @@ def _policies(
     for world, pair in results["09-evaluation"]["compared"].items():
         page.text(f"{world}: {pair['text']}; over both worlds Holm p = {pair['p_holm']:.2g}.")
     actor = load_actor(root / "07-policy" / "actor.safetensors")
-    whole = Panel.sample("other", OTHER_FAMILY, evaluation.instances, seed=evaluation.seed)
-    panel = whole.subset(list(range(min(_SHOWN, len(whole)))))
-    backend = SimBackend(len(panel), family=OTHER_FAMILY, cone="elliptic")
+    whole = Panel.sample("other", TASK, evaluation.instances, seed=evaluation.seed, family=TASK.reality)
+    panel = whole.take(np.arange(min(_SHOWN, len(whole))))
+    backend = SimBackend(TASK.other(), len(panel), family=TASK.reality)
     path = write_clip(media / "policy.mp4", beside(_rollout_frames(actor, backend, panel)), 25.0)
     page.clip(path, "the policy with prior in the world with the other contact, held-out scenes")
 
@@ -246,49 +246,30 @@ def _with_hand(sample: VideoSample, hand: HandTrajectory) -> Frames:
 
 def _replay(panel: Panel, k: int, move: JointTrajectory) -> Frames:
     """Frames of one trajectory replayed open loop in its scene."""
-    import mujoco
-
-    instance = panel.instances[k]
-    worlds = InsertionWorlds(InsertionConfig(), 1, family=TRAINING_FAMILY, stepper=mujoco.mj_step)
-    worlds.reset(
-        np.arange(1), nut=np.array([instance.nut]), nut_yaw=np.array([[instance.nut_yaw]]),
-        bolt=np.array([instance.bolt]), parameters=[instance.parameters],
-    )  # fmt: skip
-    substeps = round(float(np.median(np.diff(move.t))) / worlds.config.timestep)
-    frames = []
-    with FrameRenderer(worlds.model_of_world, camera="video", width=_PIXELS, height=_PIXELS) as renderer:
-        for q in move.q:
-            worlds.drive(q[None, :7], 2 * q[None, 7])
-            worlds.advance(substeps)
-            frames.append(renderer.render(worlds.data))
+    worlds, shown = TaskWorlds(TASK, 1), panel.take([k])
+    worlds.reset(np.arange(1), shown.scenes, [shown.family.as_dict(shown.parameters[0])])
+    steps = round(float(np.median(np.diff(move.t))) / worlds.model.opt.timestep)
+    pictures, frames = Pictures(worlds), []
+    for q in move.q:
+        worlds.follow(q[None, :7], q[None, 7:], steps=steps)
+        frames.append(pictures.frame(0, size=_PIXELS))
+    pictures.close()
     return np.stack(frames)
 
 
 def _rollout_frames(actor: Any, backend: SimBackend, panel: Panel) -> list[Frames]:
-    """One episode a world, rendered afterwards from the recorded positions."""
-    import mujoco
+    """Frames of one episode in every world."""
+    act, pictures = actor_policy(actor), Pictures(backend.worlds)
+    shot: list[list[UInt8[np.ndarray, "height width 3"]]] = [[] for _ in range(backend.n)]
 
-    positions: list[Float[np.ndarray, "n nq"]] = []
-    act = actor_policy(actor)
-
-    def recorded(observation: dict[str, np.ndarray], reading: Any) -> Float[np.ndarray, "n 7"]:
-        positions.append(backend.worlds.qpos.copy())
+    def filmed(observation: dict[str, np.ndarray], reading: Any) -> Float[np.ndarray, "n action"]:
+        for k, frames in enumerate(shot):
+            frames.append(pictures.frame(k, size=_PIXELS))
         return act(observation, reading)
 
-    run_episodes(recorded, backend, panel)
-    model = backend.worlds.model
-    data = mujoco.MjData(model)
-    clips = []
-    with FrameRenderer(model, camera="video", width=_PIXELS, height=_PIXELS) as renderer:
-        for k, instance in enumerate(panel):
-            data.mocap_pos[0] = instance.bolt
-            frames = []
-            for qpos in positions:
-                data.qpos[:] = qpos[k]
-                mujoco.mj_forward(model, data)
-                frames.append(renderer.render(data))
-            clips.append(np.stack(frames))
-    return clips
+    run_episodes(filmed, backend, panel)
+    pictures.close()
+    return [np.stack(frames) for frames in shot]
 
 
 def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:

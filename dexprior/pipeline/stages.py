@@ -25,7 +25,6 @@ from dexprior.data.demonstrations import DemonstrationConfig, generate, scene_co
 from dexprior.data.impacts import find_ellipse_impacts
 from dexprior.data.plain_clips import PlainClips
 from dexprior.data.stacks import Stack, fingerprint, load_stack, split_stack
-from dexprior.envs.base import MAX_TWIST
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
 from dexprior.errors import BadInput
@@ -58,10 +57,12 @@ from dexprior.retarget.network import (
 from dexprior.stats import Family, Rate, bootstrap_mean, compare_pairs
 from dexprior.types import HandTrajectory, JointTrajectory, ObjectTrajectory, PriorCondition, VideoSample
 from dexprior.worlds.arm import MAX_OPENING
-from dexprior.worlds.insertion import ABOUT_OTHER, OTHER_FAMILY, TRAINING_FAMILY, InsertionConfig
-from dexprior.worlds.stepping import CONTROL_DT
+from dexprior.worlds.insertion import ABOUT_OTHER, InsertionConfig
+from dexprior.worlds.tasks import make_task
+from dexprior.worlds.tasks.actions import MAX_TWIST
 
 __all__ = [
+    "TASK",
     "BankConfig",
     "EvaluationConfig",
     "Retargeted",
@@ -80,6 +81,8 @@ __all__ = [
 ]
 
 Stage = Callable[..., dict[str, Any]]
+TASK = make_task("insertion")
+"""What the line is run for."""
 
 
 @config
@@ -211,7 +214,7 @@ def stage_behavior(
     """Sample the video prior for training scenes, read the hand back from the videos, retarget, and make a bank."""
 
     def work() -> dict[str, Any]:
-        panel = Panel.sample("train", TRAINING_FAMILY, config.scenes, seed=seed, purpose="training")
+        panel = Panel.sample("train", TASK, config.scenes, seed=seed, purpose="training")
         panel.save(folder / "panel.json")
         pipeline, _ = load_prior(prior / "checkpoint")
         bank, result = build_bank(
@@ -224,7 +227,7 @@ def stage_behavior(
             examples=folder / "examples.safetensors",
         )
         bank.save(folder / "behavior.safetensors")
-        backend = SimBackend(config.scenes, family=TRAINING_FAMILY)
+        backend = SimBackend(TASK, config.scenes)
         alone = run_episodes(prior_policy(bank, np.arange(config.scenes)), backend, panel)
         return {**result, "prior_alone_success": Rate(int(alone.success.sum()), len(alone.success)).as_dict()}
 
@@ -262,18 +265,18 @@ def stage_policy(
     """
     if data is not None and not use_prior:
         raise BadInput(f"data={data}: recordings act through the behavioral prior, which use_prior=false leaves out")
-    recordings = None if data is None else read_recordings(data, max_opening=MAX_OPENING)
+    recordings = None if data is None else read_recordings(data)
     if init is None and recordings is not None and recordings.init is not None:
         init = Path(recordings.init)
 
     def work() -> dict[str, Any]:
         if recordings is None:
-            panel = read_panel(behavior / "panel.json")
+            panel = Panel.load(behavior / "panel.json")
             prior = BehaviorPrior.load(behavior / "behavior.safetensors") if use_prior else None
         else:
             panel, prior = recorded_scenes(recordings, seed=seed)
         start = None if init is None else load_actor(init / "actor.safetensors")
-        actor, curve = train_ppo(panel, prior, config, folder, seed=seed, init=start)
+        actor, curve = train_ppo(TASK, panel, prior, config, folder, seed=seed, init=start)
         save_actor(actor, folder / "actor.safetensors", seed=seed, extra={"prior": use_prior})
         last = curve[-1]
         return {
@@ -298,20 +301,19 @@ def recorded_scenes(recordings: Recordings, *, seed: int) -> tuple[Panel, Behavi
         seed: of the scenes' parameters.
 
     Raises:
-        BadInput: no such panel, or another one.
-        UnknownName: an instance beyond its end.
+        ArtifactError: no such panel.
+        BadInput: another one, or an instance beyond its end.
     """
-    shown = read_panel(recordings.folder / "panel.json")
+    shown = Panel.load(recordings.folder / "panel.json")
     if shown.hash != recordings.panel_hash:
         raise BadInput(
             f"{recordings.folder / 'panel.json'} is panel {shown.hash}, the episodes beside it show "
             f"{recordings.panel_hash}"
         )
     ids = np.unique(recordings.instances)
-    panel = shown.subset(ids.tolist()).moved_to("recorded", TRAINING_FAMILY, seed=seed)
-    return panel, recordings.prior(
-        BehaviorConfig(), scale=MAX_TWIST, max_opening=MAX_OPENING, dt=CONTROL_DT, panel_hash=panel.hash
-    )
+    panel = shown.take(ids).moved_to("recorded", TASK.family, seed=seed)
+    prior = recordings.prior(BehaviorConfig(), scale=MAX_TWIST, dt=TASK.control_dt, panel_hash=panel.hash)
+    return panel, prior
 
 
 def stage_evaluation(config: EvaluationConfig, policies: dict[str, Path], folder: Path, *, seed: int) -> dict[str, Any]:
@@ -345,12 +347,12 @@ def run_world(policy: Callable, world: str, config: EvaluationConfig) -> tuple[E
     """Episodes of the held-out panel in the training world (`sim`) or the one with the other contact (`other`)."""
     if world not in ("sim", "other"):
         raise BadInput(f"world {world!r}; choices: sim, other")
-    family = TRAINING_FAMILY if world == "sim" else OTHER_FAMILY
+    task, family = (TASK, TASK.family) if world == "sim" else (TASK.other(), TASK.reality)
     if config.cases is None:
-        panel = Panel.sample(world, family, config.instances, seed=config.seed)
+        panel = Panel.sample(world, task, config.instances, seed=config.seed, family=family)
     else:
-        panel = Panel.read(config.cases).moved_to(world, family, seed=config.seed)
-    backend = SimBackend(len(panel), family=family, cone="pyramidal" if world == "sim" else "elliptic")
+        panel = Panel.load(config.cases).moved_to(world, family, seed=config.seed)
+    backend = SimBackend(task, len(panel), family=family)
     return run_episodes(policy, backend, panel), panel
 
 
@@ -404,8 +406,8 @@ def build_bank(
 
     net = pipeline.denoiser.config
     conditions: list[PriorCondition] = []
-    for instance in panel:
-        scene = {"nut": np.array(instance.nut), "bolt": np.array(instance.bolt), "nut_yaw": instance.nut_yaw}
+    for nut, bolt, yaw in zip(*(panel.scenes[name] for name in ("nut", "bolt", "yaw"))):
+        scene = {"nut": nut, "bolt": bolt, "nut_yaw": float(yaw)}
         # one way to reach and to hold in every scene: what differs is the scene, and the prior's own noise
         condition = scene_condition(InsertionConfig(), scene, seed=seed, size=net.size, frames=net.frames, fps=net.fps)
         conditions += [condition] * config.candidates
@@ -423,11 +425,10 @@ def build_bank(
         kept.append([retarget_sample(samples[i], _estimated(estimator, samples[i]), retargeter) for i in best])
     bank, counts = BehaviorPrior.build(
         [[m.trajectory for m in row] for row in kept],
-        [[m.opening for m in row] for row in kept],
+        [[2.0 * m.opening[:, None] / MAX_OPENING - 1.0 for m in row] for row in kept],
         config.behavior,
         scale=MAX_TWIST,
-        max_opening=MAX_OPENING,
-        dt=CONTROL_DT,
+        dt=TASK.control_dt,
         panel_hash=panel.hash,
     )
     if examples is not None:
@@ -447,15 +448,6 @@ def build_bank(
         )
     disagreement = [joint_error(m.estimated, m.sample.hand).mean() for row in kept for m in row]
     return bank, {**counts, "disagreement_mm": _mean_mm(np.array(disagreement))}
-
-
-def read_panel(path: Path) -> Panel:
-    """Read a panel from JSON.
-
-    Raises:
-        BadInput: missing or damaged file.
-    """
-    return Panel.read(path)
 
 
 def _estimated(model: PoseEstimator, sample: VideoSample) -> HandTrajectory:

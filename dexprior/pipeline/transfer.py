@@ -15,7 +15,7 @@ from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
 from dexprior.errors import SafetyStop
 from dexprior.families import ParameterFamily
-from dexprior.pipeline.stages import EvaluationConfig, run_stage, run_world
+from dexprior.pipeline.stages import TASK, EvaluationConfig, run_stage, run_world
 from dexprior.policy.actor import load_actor
 from dexprior.policy.rollout import Policy, actor_policy, run_episodes, traces
 from dexprior.stats import Rate
@@ -29,7 +29,7 @@ from dexprior.transfer.divergence import (
     signals_of,
 )
 from dexprior.transfer.page import Page, ledger_section
-from dexprior.worlds.insertion import ABOUT_OTHER, OTHER_FAMILY, TRAINING_FAMILY
+from dexprior.worlds.insertion import ABOUT_OTHER
 
 __all__ = ["stage_backends", "stage_ledger"]
 
@@ -50,7 +50,7 @@ def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: 
         ledger = Ledger(
             round="1",
             policy="PPO with behavioral prior" if trained["prior"] else "PPO without prior",
-            assumed=TRAINING_FAMILY,
+            assumed=TASK.family,
             sim=WorldResult("simulator", sim.success, sim.slip_rate, sim.held, panel.hash),
             real=WorldResult("other contact", real.success, real.slip_rate, real.held, other.hash),
             divergences=tuple(tuple(found) for *_, found in compared),
@@ -60,7 +60,7 @@ def stage_ledger(config: EvaluationConfig, policy: Path, folder: Path, *, seed: 
         )
         ledger.save(folder / "ledger.json")
         if ledger.cases:
-            panel.subset([int(i) for i in ledger.cases]).save(folder / "cases.json")
+            panel.take([int(i) for i in ledger.cases]).save(folder / "cases.json")
         data = ledger.to_json()
         page = Page("Transfer ledger", "What the simulator promised, and what the other world gave")
         ledger_section(page, data)
@@ -80,7 +80,7 @@ def stage_backends(
 
     def work() -> dict[str, Any]:
         act = actor_policy(load_actor(policy / "actor.safetensors"))
-        panel = Panel.sample("backends", TRAINING_FAMILY, config.backend_scenes, seed=config.seed)
+        panel = Panel.sample("backends", TASK, config.backend_scenes, seed=config.seed)
         kinds = {
             "mujoco": BackendConfig(),
             "hybrid": BackendConfig(
@@ -105,7 +105,7 @@ def _episodes(act: Policy, chosen: BackendConfig, panel: Panel) -> dict[str, Any
         backend.close()
     result: dict[str, Any] = {
         "success": Rate(int(episodes.success.sum()), len(episodes.success)).as_dict(),
-        "largest_force_N": float(np.linalg.norm(episodes.wrench[..., :3], axis=-1).max()),
+        "largest_force_N": max(float(np.linalg.norm(r.wrench[..., :3], axis=-1).max()) for r in episodes.robots),
         "slip_rate": float(episodes.slip_rate.mean()),
     }
     if hasattr(backend, "slowed"):
@@ -120,20 +120,18 @@ Compared = tuple[DivergenceDetector, Signals, list[Divergence]]
 
 def _compared(act: Policy, panel: Panel, config: EvaluationConfig, instance: int) -> Compared:
     """Traces of one scene over the assumed family against one trace of the other world."""
-    scene = panel.instances[instance]
-    values = TRAINING_FAMILY.sample(np.random.default_rng([config.seed, 7, instance]), config.repeats)
-
+    task = TASK
+    values = task.family.sample(np.random.default_rng([config.seed, 7, instance]), config.repeats)
     noise = np.random.default_rng([config.seed, 8, instance]).integers(2**31, size=config.repeats + 1)
 
     def variants(family: ParameterFamily, rows: np.ndarray, seeds: np.ndarray) -> Panel:
-        drawn = zip(rows, seeds)
-        instances = tuple(replace(scene, parameters=family.as_dict(row), seed=int(seed)) for row, seed in drawn)
-        return Panel("repeats", family, instances)
+        same = panel.take([instance] * len(rows))
+        return replace(same, name="repeats", family=family, parameters=rows, seeds=seeds)
 
-    assumed = variants(TRAINING_FAMILY, values, noise[:-1])
-    other = variants(OTHER_FAMILY, OTHER_FAMILY.sample(np.random.default_rng(0), 1), noise[-1:])
-    simulated = run_episodes(act, SimBackend(config.repeats, family=TRAINING_FAMILY), assumed)
-    real = run_episodes(act, SimBackend(1, family=OTHER_FAMILY, cone="elliptic"), other)
+    assumed = variants(task.family, values, noise[:-1])
+    other = variants(task.reality, task.reality.sample(np.random.default_rng(0), 1), noise[-1:])
+    simulated = run_episodes(act, SimBackend(task, config.repeats), assumed)
+    real = run_episodes(act, SimBackend(task.other(), 1, family=task.reality), other)
     reference = signals_of(
         [[replace(t, panel_hash=panel.hash)] for t in traces(simulated, assumed, "mujoco")], CHANNELS
     )  # fmt: skip

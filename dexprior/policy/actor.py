@@ -12,17 +12,28 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dexprior.artifacts import load_network, save_module
-from dexprior.config import Ge, config
-from dexprior.data.clouds import NUT_POINTS
-from dexprior.envs.base import ACTION_SIZE, HORIZON, PRIVILEGED_SIZE
-from dexprior.worlds.stepping import CONTROL_DT
+from dexprior.config import Ge, Gt, config
+from dexprior.envs.base import Backend
+from dexprior.errors import BadInput
+from dexprior.worlds.rigs import joint_slides
 
-__all__ = ["Actor", "ActorConfig", "Critic", "gaussian_kl", "load_actor", "log_prob", "save_actor"]
+__all__ = [
+    "Actor",
+    "ActorConfig",
+    "Critic",
+    "RobotSenses",
+    "Senses",
+    "gaussian_kl",
+    "load_actor",
+    "log_prob",
+    "save_actor",
+]
 
-SCHEMA = "dexprior.actor/1"
+SCHEMA = "dexprior.actor/2"
 _FORCE = 10.0  # [N] that becomes 1
 _LENGTH = 0.1  # [m] that becomes 1
-HORIZON_SECONDS = HORIZON * CONTROL_DT
+_WIDTH = 0.02  # [m] of a gripper's slide that becomes 1
+_WAVES = 10  # of the clock
 
 
 @config
@@ -37,42 +48,97 @@ class ActorConfig:
     """Initial log standard deviation of actions."""
 
 
+@config
+class RobotSenses:
+    """What one robot brings into an observation."""
+
+    joints: Annotated[int, Ge(0)]
+    """Of the arm."""
+    end: tuple[float, ...]
+    """For each joint of the end effector, what becomes 1 [rad, m]."""
+    touch: Annotated[int, Ge(0)]
+    """Fingertips that feel."""
+
+    @property
+    def proprio(self) -> int:
+        """Columns of `proprio`."""
+        return 2 * self.joints + 9 + len(self.end)
+
+
+@config
+class Senses:
+    """What the networks of a policy read and give; kept with their weights."""
+
+    robots: tuple[RobotSenses, ...]
+    """In the order of the observations' columns."""
+    bodies: tuple[int, ...]
+    """Points of the cloud on each body."""
+    horizon: Annotated[float, Gt(0)]
+    """Length of an episode [s]."""
+    actions: Annotated[int, Ge(1)]
+    """Numbers in an action."""
+
+    @classmethod
+    def of(cls, backend: Backend) -> Senses:
+        """Of the policies that act in a backend."""
+        robots = tuple(
+            RobotSenses(
+                joints=len(rig.arm.joints),
+                end=tuple(_WIDTH if slides else 1.0 for slides in joint_slides(rig.end.name)),
+                touch=len(rig.end.touch),
+            )
+            for rig in backend.actions.rigs
+        )
+        task = backend.task
+        return cls(robots=robots, bodies=task.bodies, horizon=task.horizon, actions=backend.actions.size)
+
+    @property
+    def proprio(self) -> int:
+        """Columns of `proprio`."""
+        return sum(robot.proprio for robot in self.robots)
+
+
 class Features(nn.Module):
-    """Sensor readings as numbers of order one; points relative to the tool, nut and bolt pooled apart."""
+    """Sensor readings as numbers of order one; points relative to the first tool, each body's pooled apart."""
 
     frequency: Tensor
+    shift: Tensor
+    unit: Tensor
 
-    def __init__(self, config: ActorConfig) -> None:
+    def __init__(self, config: ActorConfig, senses: Senses) -> None:
         super().__init__()
-        w = config.point_width
+        self.senses, w = senses, config.point_width
         self.point = nn.Sequential(nn.Linear(3, w), nn.SiLU(), nn.Linear(w, w))
-        self.register_buffer("frequency", 2 * math.pi / HORIZON_SECONDS * torch.arange(1, 11) / 2, persistent=False)
-        self.size = 24 + 6 + 2 + 1 + 20 + 2 * (3 + w) + 3
+        waves = 2 * math.pi / senses.horizon * torch.arange(1, _WAVES + 1) / 2
+        self.register_buffer("frequency", waves, persistent=False)
+        first, shift, unit = 0, torch.zeros(senses.proprio), torch.ones(senses.proprio)
+        tools = []
+        for robot in senses.robots:
+            tool = first + 2 * robot.joints
+            tools.append(slice(tool, tool + 3))
+            shift[tools[-1]], unit[tools[-1]] = _CENTRE, _LENGTH
+            first += robot.proprio
+            unit[tool + 9 : first] = torch.tensor(robot.end)
+        self._tool = tools[0]
+        self.register_buffer("shift", shift, persistent=False)
+        self.register_buffer("unit", unit, persistent=False)
+        robots, bodies = len(senses.robots), len(senses.bodies)
+        touch = sum(robot.touch for robot in senses.robots)
+        self.size = senses.proprio + 6 * robots + touch + 1 + 2 * _WAVES + bodies * (3 + w) + 3 * (bodies - 1)
 
     def forward(self, observation: dict[str, Tensor]) -> Float[Tensor, "batch feature"]:
         """Features of a batch of observations."""
         proprio = observation["proprio"]
-        tool = proprio[:, 14:17]
-        points = (observation["cloud"] - tool[:, None]) / _LENGTH
-        groups = (points[:, :NUT_POINTS], points[:, NUT_POINTS:])
-        pooled = [torch.cat([g.mean(1), self.point(g).amax(1)], -1) for g in groups]
-        apart = groups[1].mean(1) - groups[0].mean(1)
-        wrench = observation["wrench"] / _FORCE
-        scaled = torch.cat([wrench[:, :3], wrench[:, 3:] * 10], -1).clamp(-5, 5)
-        state = torch.cat(
-            [
-                proprio[:, :7],
-                proprio[:, 7:14],
-                (tool - _CENTRE) / _LENGTH,
-                proprio[:, 17:23],
-                proprio[:, 23:] * 25,
-            ],
-            -1,
-        )
+        points = (observation["cloud"] - proprio[:, None, self._tool]) / _LENGTH
+        bodies = points.split(self.senses.bodies, dim=1)
+        pooled = [torch.cat([body.mean(1), self.point(body).amax(1)], -1) for body in bodies]
+        apart = [body.mean(1) - bodies[0].mean(1) for body in bodies[1:]]
+        wrench = observation["wrench"].unflatten(1, (-1, 2, 3)) / _FORCE
+        scaled = torch.stack([wrench[:, :, 0], wrench[:, :, 1] * 10], 2).flatten(1).clamp(-5, 5)
         touch = (observation["touch"] / _FORCE).clamp(0, 5)
         t = observation["time"]
-        clock = torch.cat([t - HORIZON_SECONDS / 2, (t * self.frequency).sin(), (t * self.frequency).cos()], -1)
-        return torch.cat([state, scaled, touch, clock, *pooled, apart], -1)
+        clock = torch.cat([t - self.senses.horizon / 2, (t * self.frequency).sin(), (t * self.frequency).cos()], -1)
+        return torch.cat([(proprio - self.shift) / self.unit, scaled, touch, clock, *pooled, *apart], -1)
 
 
 _CENTRE = torch.tensor([0.46, 0.0, 0.1])  # middle of the work area [m]
@@ -81,23 +147,34 @@ _CENTRE = torch.tensor([0.46, 0.0, 0.1])  # middle of the work area [m]
 class Actor(nn.Module):
     """Gaussian policy with a spread that does not depend on the state."""
 
-    def __init__(self, config: ActorConfig) -> None:
+    def __init__(self, config: ActorConfig, senses: Senses) -> None:
         super().__init__()
-        self.config = config
-        self.features = Features(config)
+        self.config, self.senses = config, senses
+        self.features = Features(config, senses)
         w = config.width
         self.body = nn.Sequential(
-            nn.Linear(self.features.size, w), nn.SiLU(), nn.Linear(w, w), nn.SiLU(), nn.Linear(w, ACTION_SIZE)
+            nn.Linear(self.features.size, w), nn.SiLU(), nn.Linear(w, w), nn.SiLU(), nn.Linear(w, senses.actions)
         )
-        self.log_std = nn.Parameter(torch.full((ACTION_SIZE,), config.log_std))
+        self.log_std = nn.Parameter(torch.full((senses.actions,), config.log_std))
 
-    def forward(self, observation: dict[str, Tensor]) -> tuple[Float[Tensor, "batch 7"], Float[Tensor, 7]]:
+    def forward(self, observation: dict[str, Tensor]) -> tuple[Float[Tensor, "batch action"], Float[Tensor, " action"]]:
         """Mean and standard deviation of the action."""
         return self.body(self.features(observation)), self.log_std.clamp(-4, 0.5).exp()
 
     @torch.no_grad()
-    def act(self, observation: dict[str, np.ndarray]) -> Float[np.ndarray, "n 7"]:
-        """The mean action, for evaluation and robots."""
+    def act(self, observation: dict[str, np.ndarray]) -> Float[np.ndarray, "n action"]:
+        """The mean action, for evaluation and robots.
+
+        Raises:
+            BadInput: it was trained on other robots or objects.
+        """
+        seen = observation["proprio"].shape[1], observation["cloud"].shape[1]
+        known = self.senses.proprio, sum(self.senses.bodies)
+        if seen != known:
+            raise BadInput(
+                f"this actor reads {known[0]} numbers of the robot and {known[1]} points, these worlds give {seen[0]} "
+                f"and {seen[1]}: it was trained for another task or robot"
+            )
         mean, _ = self({k: torch.from_numpy(v) for k, v in observation.items()})
         return mean.double().numpy()
 
@@ -105,26 +182,24 @@ class Actor(nn.Module):
 class Critic(nn.Module):
     """Value of sensor readings plus the privileged state."""
 
-    def __init__(self, config: ActorConfig) -> None:
+    def __init__(self, config: ActorConfig, senses: Senses, privileged: int) -> None:
         super().__init__()
-        self.features = Features(config)
+        self.features = Features(config, senses)
         w = config.width
         self.body = nn.Sequential(
-            nn.Linear(self.features.size + PRIVILEGED_SIZE, w),
-            nn.SiLU(),
-            nn.Linear(w, w),
-            nn.SiLU(),
-            nn.Linear(w, 1),
+            nn.Linear(self.features.size + privileged, w), nn.SiLU(), nn.Linear(w, w), nn.SiLU(), nn.Linear(w, 1)
         )
 
-    def forward(self, observation: dict[str, Tensor], privileged: Float[Tensor, "batch 13"]) -> Float[Tensor, " batch"]:
+    def forward(
+        self, observation: dict[str, Tensor], privileged: Float[Tensor, "batch size"]
+    ) -> Float[Tensor, " batch"]:
         """Expected discounted reward."""
-        scaled = torch.cat([privileged[:, :6] / _LENGTH, privileged[:, 6:]], -1)
+        scaled = (privileged / _LENGTH).asinh()  # lengths of centimetres and numbers of order one alike
         return self.body(torch.cat([self.features(observation), scaled], -1))[:, 0]
 
 
 def log_prob(
-    action: Float[Tensor, "batch 7"], mean: Float[Tensor, "batch 7"], std: Float[Tensor, 7]
+    action: Float[Tensor, "batch action"], mean: Float[Tensor, "batch action"], std: Float[Tensor, " action"]
 ) -> Float[Tensor, " batch"]:
     """Log density of a diagonal Gaussian."""
     z = (action - mean) / std
@@ -132,10 +207,10 @@ def log_prob(
 
 
 def gaussian_kl(
-    mean: Float[Tensor, "batch 7"],
-    std: Float[Tensor, 7],
-    prior_mean: Float[Tensor, "batch sample 7"],
-    prior_std: Float[Tensor, 7],
+    mean: Float[Tensor, "batch action"],
+    std: Float[Tensor, " action"],
+    prior_mean: Float[Tensor, "batch sample action"],
+    prior_std: Float[Tensor, " action"],
     weight: Float[Tensor, "batch sample"],
 ) -> Float[Tensor, " batch"]:
     """Upper bound of KL(policy || mixture), exact for one component.
@@ -148,9 +223,18 @@ def gaussian_kl(
     return (weight * each).sum(-1)
 
 
+@config
+class _Saved:
+    """What an actor is built from."""
+
+    networks: ActorConfig
+    senses: Senses
+
+
 def save_actor(actor: Actor, path: Path, *, seed: int, extra: dict | None = None) -> Path:
     """Write a checkpoint."""
-    return save_module(actor, path, schema=SCHEMA, producer="policy", config=actor.config, seed=seed, extra=extra)
+    built = _Saved(networks=actor.config, senses=actor.senses)
+    return save_module(actor, path, schema=SCHEMA, producer="policy", config=built, seed=seed, extra=extra)
 
 
 def load_actor(path: str | Path) -> Actor:
@@ -159,4 +243,7 @@ def load_actor(path: str | Path) -> Actor:
     Raises:
         ArtifactError: missing, damaged, or of another schema.
     """
-    return load_network(path, schema=SCHEMA, config=ActorConfig, network=Actor)
+    return load_network(
+        path, schema=SCHEMA, config=_Saved, network=lambda saved: Actor(saved.networks, saved.senses),
+        command="dexprior train-policy",
+    )  # fmt: skip

@@ -7,6 +7,7 @@ Own code, because the prior's KL, the privileged critic and bit-exact resuming d
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,12 +19,12 @@ from torch import Tensor, nn
 from dexprior.artifacts import load_training_state, save_training_state
 from dexprior.behavior import BehaviorPrior
 from dexprior.config import Ge, Gt, Le, config
-from dexprior.envs.base import HORIZON
 from dexprior.envs.panel import Panel
-from dexprior.envs.sim import InsertionVectorEnv, SimBackend
-from dexprior.errors import BadInput
-from dexprior.policy.actor import Actor, ActorConfig, Critic, gaussian_kl, log_prob
+from dexprior.envs.tasks import TaskVectorEnv
+from dexprior.errors import BadInput, Diverged
+from dexprior.policy.actor import Actor, ActorConfig, Critic, Senses, gaussian_kl, log_prob
 from dexprior.progress import TrainingLog
+from dexprior.worlds.tasks import Task
 
 __all__ = ["PpoConfig", "train_ppo"]
 
@@ -33,9 +34,12 @@ class PpoConfig:
     """PPO and its regularization."""
 
     worlds: Annotated[int, Ge(2)] = 128
-    """Simulated side by side; each iteration runs one episode in every one."""
+    """Simulated side by side."""
     iterations: Annotated[int, Ge(1)] = 22
     """Rollout and update rounds."""
+    steps: Annotated[int, Ge(1)] | None = None
+    """Commands in a rollout; None takes a whole episode, fewer must divide it. A run that is interrupted goes on from
+    the last iteration at whose end an episode was over."""
     warmup: Annotated[int, Ge(0)] = 5
     """First iterations that only imitate the prior (KL alone); with no prior there is none."""
     guided: Annotated[int, Ge(0)] = 3
@@ -58,8 +62,8 @@ class PpoConfig:
     entropy: Annotated[float, Ge(0)] = 0.001
     """Weight of the entropy bonus."""
     kl_start: Annotated[float, Ge(0)] = 0.1
-    """Weight of the KL to the prior after the warm-up..."""
-    kl_end: Annotated[float, Ge(0)] = 0.01
+    """Weight of the KL to the prior after the warm-up; 0 leaves it out, whatever was imitated before..."""
+    kl_end: Annotated[float, Gt(0)] = 0.01
     """...and at the end; geometric in between."""
     actor: ActorConfig = ActorConfig()
     """Networks."""
@@ -69,6 +73,8 @@ class PpoConfig:
 
 @dataclass
 class _Rollout:
+    """Transitions of a rollout in one row; those after an episode was lost are left out."""
+
     observation: dict[str, Tensor]
     privileged: Tensor
     action: Tensor
@@ -81,6 +87,7 @@ class _Rollout:
 
 
 def train_ppo(
+    task: Task,
     panel: Panel,
     prior: BehaviorPrior | None,
     config: PpoConfig,
@@ -91,31 +98,35 @@ def train_ppo(
 ) -> tuple[Actor, list[dict[str, float]]]:
     """Train an actor, or go on from `folder/state.safetensors`; returns it with its learning curve.
 
-    Every iteration is a function of the networks and (seed, iteration): episodes are complete at its end, so no
-    simulator state is in play between iterations.
+    Every episode is a function of the networks and (seed, iteration), and states are written where all episodes are
+    over: no simulator state is in play then.
 
     Args:
-        panel: training instances; with a prior, the ones that it knows.
+        task: what is learned.
+        panel: training instances of it; with a prior, the ones that it knows.
         prior: None trains the same PPO without regularization.
         init: an actor whose weights and spread training starts from; the critic is new, and a warm-up still imitates
             the prior: `warmup=0` keeps what the actor knows.
 
     Raises:
-        BadInput: the prior was built for another panel, or the actor has other sizes than the configuration's.
+        BadInput: the prior was built for another panel, action or period, the actor has other sizes than the
+            configuration's, or a rollout's length does not divide an episode's.
+        Diverged: a loss is not finite; the file holds the last state that was.
     """
-    if prior is not None and prior.panel_hash != panel.hash:
-        raise BadInput(f"the behavioral prior was built for panel {prior.panel_hash}, this one is {panel.hash}")
+    length = task.steps if config.steps is None else config.steps
+    if task.steps % length:
+        raise BadInput(
+            f"policy.steps = {length} does not divide the {task.steps} commands of an episode of {task.name!r}"
+        )
+    env = TaskVectorEnv(task, config.worlds, panel=panel, autoreset=False)
+    _check(prior, panel, env, task)
     torch.manual_seed(seed)
     networks = config.actor if prior is not None else replace(config.actor, log_std=config.plain_log_std)
-    actor, critic = Actor(networks), Critic(networks)
+    senses = Senses.of(env.backend)
+    actor = Actor(networks, senses)
+    critic = Critic(networks, senses, env.reset()[1]["privileged"].shape[1])
     if init is not None:
-        sizes = [(c.width, c.point_width) for c in (init.config, config.actor)]
-        if sizes[0] != sizes[1]:
-            raise BadInput(
-                f"the actor to start from has (width, point_width) = {sizes[0]}, the configuration {sizes[1]}: set "
-                "policy.actor.width and policy.actor.point_width"
-            )
-        actor.load_state_dict(init.state_dict())
+        _start_from(init, actor, config)
     optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=config.learning_rate, eps=1e-5)
     state = folder / "state.safetensors"
     done = 0
@@ -124,28 +135,74 @@ def train_ppo(
     if state.exists():
         progress, _ = load_training_state(state, modules=modules, optimizers={"adam": optimizer}, config=(config, seed))
         done, curve = progress["iteration"], progress["curve"]
-    env = InsertionVectorEnv(SimBackend(config.worlds, family=panel.family), panel)
+
+    def save() -> None:
+        save_training_state(
+            state, modules=modules, optimizers={"adam": optimizer}, progress={"iteration": done, "curve": curve},
+            config=(config, seed),
+        )  # fmt: skip
+
+    untrained = {name: copy.deepcopy(module.state_dict()) for name, module in modules.items()}
+    collector = _Collector(env, actor, critic, prior, config, length)
     name = "train policy" if prior is not None else "train policy without prior"
-    per_iteration = config.worlds * HORIZON
+    per_iteration = config.worlds * length
     with TrainingLog(folder, name, config.iterations * per_iteration, curve) as log:
         while done < config.iterations:
             rng = np.random.default_rng([seed, done])
             imitate = prior is not None and done < config.warmup
             guided = max(1.0 - done / config.guided, 0.0) if imitate and config.guided else 0.0
-            rollout = _collect(env, actor, critic, prior, config, rng, guided=guided)
+            rollout = collector.collect(rng, guided=guided)
             for group in optimizer.param_groups:
                 group["lr"] = config.learning_rate * (3.0 if imitate else 1.0)
             beta = 0.0 if prior is None else _beta(config, done)
             stats = _update(rollout, actor, critic, optimizer, prior, config, rng, beta, imitate=imitate)
+            if not _finite(modules):
+                if not state.exists():
+                    for module, weights in untrained.items():
+                        modules[module].load_state_dict(weights)
+                    optimizer.state.clear()
+                    save()
+                raise Diverged(
+                    f"{name}: a loss of iteration {done + 1} is not finite; {state} holds the last good state. Usually "
+                    "policy.learning_rate is too large"
+                )
             done += 1
             row = {"iteration": done, "beta": beta, **rollout.stats, **stats}
             log.add(done * per_iteration, row, show=("success", "reward", "kl"))
-            save_training_state(
-                state, modules=modules, optimizers={"adam": optimizer}, progress={"iteration": done, "curve": curve},
-                config=(config, seed),
-            )  # fmt: skip
+            if collector.over or done == config.iterations:
+                save()
     env.close()
     return actor.eval(), curve
+
+
+def _check(prior: BehaviorPrior | None, panel: Panel, env: TaskVectorEnv, task: Task) -> None:
+    if prior is None:
+        return
+    if prior.panel_hash != panel.hash:
+        raise BadInput(f"the behavioral prior was built for panel {prior.panel_hash}, this one is {panel.hash}")
+    if (prior.size, prior.dt) != (env.actions.size, task.control_dt):
+        raise BadInput(
+            f"the behavioral prior gives {prior.size} numbers every {prior.dt:g} s, {task.name!r} takes "
+            f"{env.actions.size} every {task.control_dt:g} s"
+        )
+
+
+def _start_from(init: Actor, actor: Actor, config: PpoConfig) -> None:
+    sizes = [(c.width, c.point_width) for c in (init.config, config.actor)]
+    if sizes[0] != sizes[1]:
+        raise BadInput(
+            f"the actor to start from has (width, point_width) = {sizes[0]}, the configuration {sizes[1]}: set "
+            "policy.actor.width and policy.actor.point_width"
+        )
+    if init.senses != actor.senses:
+        raise BadInput(
+            "the actor to start from was trained for another task or robot: it senses or sends other numbers"
+        )
+    actor.load_state_dict(init.state_dict())
+
+
+def _finite(modules: dict[str, nn.Module]) -> bool:
+    return all(bool(torch.isfinite(p).all()) for module in modules.values() for p in module.parameters())
 
 
 def _beta(config: PpoConfig, iteration: int) -> float:
@@ -156,77 +213,113 @@ def _beta(config: PpoConfig, iteration: int) -> float:
     return float(config.kl_start * (config.kl_end / config.kl_start) ** u) if config.kl_start > 0 else 0.0
 
 
-@torch.no_grad()
-def _collect(
-    env: InsertionVectorEnv,
-    actor: Actor,
-    critic: Critic,
-    prior: BehaviorPrior | None,
-    config: PpoConfig,
-    rng: np.random.Generator,
-    *,
-    guided: float,
-) -> _Rollout:
-    """One episode in every world; in the first `guided` share of them the prior acts."""
-    generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
-    scene = rng.integers(len(env.panel), size=config.worlds)
-    observation, info = env.reset(options={"instances": scene})
-    rows: dict[str, list[Any]] = {k: [] for k in ("obs", "priv", "act", "logp", "value", "reward", "mean", "weight")}
-    slips: list[np.ndarray] = []
-    for _ in range(HORIZON):
-        seen = {k: torch.from_numpy(v) for k, v in observation.items()}
-        secret = torch.from_numpy(info["privileged"])
-        mean, std = actor(seen)
+class _Collector:
+    """Runs the worlds: one rollout after the other, through whole episodes."""
+
+    def __init__(
+        self,
+        env: TaskVectorEnv,
+        actor: Actor,
+        critic: Critic,
+        prior: BehaviorPrior | None,
+        config: PpoConfig,
+        length: int,
+    ) -> None:
+        self._env, self._actor, self._critic, self._prior = env, actor, critic, prior
+        self._config, self._length = config, length
+        self._left = 0
+        self._now: tuple[dict[str, np.ndarray], dict[str, Any]] = ({}, {})
+        self._scene = np.zeros(config.worlds, dtype=int)
+        self._alive = torch.ones(config.worlds, dtype=torch.bool)
+
+    @property
+    def over(self) -> bool:
+        """Whether all episodes are over."""
+        return self._left == 0
+
+    @torch.no_grad()
+    def collect(self, rng: np.random.Generator, *, guided: float) -> _Rollout:
+        """The next rollout; in the first `guided` share of the worlds the prior acts."""
+        generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
+        if self.over:
+            self._scene = rng.integers(len(self._env.panel or ()), size=self._config.worlds)
+            self._now = self._env.reset(options={"instances": self._scene})
+            self._alive[:], self._left = True, self._env.task.steps
+        led = round(guided * self._config.worlds)
+        rows: dict[str, list[Any]] = {}
+        for _ in range(self._length):
+            for name, value in self._step(rng, generator, led).items():
+                rows.setdefault(name, []).append(value)
+        self._left -= self._length
+        observation, info = self._now
+        last = self._critic(_tensors(observation), torch.from_numpy(info["privileged"]))
+        value, reward, ended = (torch.stack(rows[name]) for name in ("value", "reward", "ended"))
+        advantage = _advantages(reward, torch.cat([value, last[None]]), self._config, ended)
+        alive = torch.stack(rows["alive"]).flatten()
+
+        def flat(values: list[Tensor]) -> Tensor:
+            return torch.stack(values).flatten(0, 1)[alive]
+
+        known = self._prior is not None
+        return _Rollout(
+            observation={name: flat([row[name] for row in rows["observation"]]) for name in observation},
+            privileged=flat(rows["privileged"]),
+            action=flat(rows["action"]),
+            log_prob=flat(rows["log_prob"]),
+            advantage=advantage.flatten()[alive],
+            target=(advantage + value).flatten()[alive],
+            prior_mean=flat(rows["mean"]) if known else None,
+            prior_weight=flat(rows["weight"]) if known else None,
+            stats={
+                "reward": float(reward.flatten()[alive].mean()),
+                "success": float((torch.from_numpy(info["success"]) & self._alive).float().mean()),
+                "held": float(info["truth"]["held"].mean()),
+                "lost": float((~self._alive).float().mean()),
+                "slip": float(np.mean(rows["slip"])),
+            },
+        )
+
+    def _step(self, rng: np.random.Generator, generator: torch.Generator, led: int) -> dict[str, Any]:
+        observation, info = self._now
+        seen, secret = _tensors(observation), torch.from_numpy(info["privileged"])
+        mean, std = self._actor(seen)
         action = mean + std * torch.randn(mean.shape, generator=generator)
-        reading = info["reading"]
-        if prior is not None:
-            prior_mean, log_weight = prior.components(reading.tcp, reading.t, scene)
-            rows["mean"].append(torch.from_numpy(prior_mean.astype(np.float32)))
-            rows["weight"].append(torch.from_numpy(np.exp(log_weight).astype(np.float32)))
-            led = round(guided * config.worlds)
+        row: dict[str, Any] = {}
+        if self._prior is not None:
+            tools, t = info["reading"].tools, info["reading"].t
+            prior_mean, log_weight = self._prior.components(tools, t, self._scene)
+            row["mean"] = torch.from_numpy(prior_mean.astype(np.float32))
+            row["weight"] = torch.from_numpy(np.exp(log_weight).astype(np.float32))
             if led:
-                drawn = prior.sample(rng, reading.tcp[:led], reading.t[:led], scene[:led])
+                drawn = self._prior.sample(rng, tools[:led], t[:led], self._scene[:led])
                 action[:led] = torch.from_numpy(drawn.astype(np.float32))
-        rows["obs"].append(seen)
-        rows["priv"].append(secret)
-        rows["act"].append(action)
-        rows["logp"].append(log_prob(action, mean, std))
-        rows["value"].append(critic(seen, secret))
-        observation, reward, _, _, info = env.step(action.double().numpy())
-        rows["reward"].append(torch.from_numpy(reward.astype(np.float32)))
-        slips.append(info["reading"].truth.slip)
-    last = critic({k: torch.from_numpy(v) for k, v in observation.items()}, torch.from_numpy(info["privileged"]))
-    value, rewards = torch.stack(rows["value"]), torch.stack(rows["reward"])
-    advantage = _advantages(rewards, torch.cat([value, last[None]]), config)
-
-    def flat(values: list[Tensor]) -> Tensor:
-        return torch.stack(values).flatten(0, 1)
-
-    return _Rollout(
-        observation={k: flat([o[k] for o in rows["obs"]]) for k in rows["obs"][0]},
-        privileged=flat(rows["priv"]),
-        action=flat(rows["act"]),
-        log_prob=flat(rows["logp"]),
-        advantage=advantage.flatten(),
-        target=(advantage + value).flatten(),
-        prior_mean=flat(rows["mean"]) if prior is not None else None,
-        prior_weight=flat(rows["weight"]) if prior is not None else None,
-        stats={
-            "reward": float(rewards.mean()),
-            "success": float(info["terms"]["sparse"].mean()),
-            "grasp": float(info["terms"]["grasp"].mean()),
-            "slip": float(np.mean(slips)),
-        },
-    )
+        row |= {
+            "observation": seen, "privileged": secret, "action": action, "log_prob": log_prob(action, mean, std),
+            "value": self._critic(seen, secret), "alive": self._alive.clone(),
+        }  # fmt: skip
+        observation, reward, terminated, _, info = self._env.step(action.double().numpy())
+        self._now = observation, info
+        ended = torch.from_numpy(terminated)
+        self._alive &= ~ended
+        row |= {"reward": torch.from_numpy(reward.astype(np.float32)), "ended": ended, "slip": info["truth"]["slip"]}
+        return row
 
 
-def _advantages(reward: Tensor, value: Tensor, config: PpoConfig) -> Tensor:
-    """Generalised advantage estimation (Schulman et al. 2016); episodes are cut by time, so values bootstrap."""
+def _tensors(observation: dict[str, np.ndarray]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(value) for name, value in observation.items()}
+
+
+def _advantages(reward: Tensor, value: Tensor, config: PpoConfig, ended: Tensor) -> Tensor:
+    """Generalised advantage estimation (Schulman et al. 2016).
+
+    An episode that is cut by time goes on in the value of what follows; one that has ended does not.
+    """
     advantage = torch.zeros_like(reward)
     running = torch.zeros_like(reward[0])
     for k in reversed(range(len(reward))):
-        delta = reward[k] + config.discount * value[k + 1] - value[k]
-        running = delta + config.discount * config.trace * running
+        goes_on = (~ended[k]).to(reward.dtype)
+        delta = reward[k] + config.discount * goes_on * value[k + 1] - value[k]
+        running = delta + config.discount * config.trace * goes_on * running
         advantage[k] = running
     return advantage
 
@@ -250,23 +343,38 @@ def _update(
     for _ in range(config.warmup_epochs if imitate else config.epochs):
         order = torch.from_numpy(rng.permutation(n))
         for ids in order.split(config.minibatch):
-            observation = {k: v[ids] for k, v in rollout.observation.items()}
-            mean, std = actor(observation)
-            value = critic(observation, rollout.privileged[ids])
-            loss = 0.5 * (value - rollout.target[ids]).square().mean()
+            terms = _losses(rollout, ids, advantage[ids], actor, critic, prior_std, config)
+            loss = terms["value"]
             if not imitate:
-                ratio = (log_prob(rollout.action[ids], mean, std) - rollout.log_prob[ids]).exp()
-                a = advantage[ids]
-                loss = loss - torch.min(ratio * a, ratio.clamp(1 - config.clip, 1 + config.clip) * a).mean()
-                loss = loss - config.entropy * std.log().sum()
-            if prior_std is not None:
-                assert rollout.prior_mean is not None
-                assert rollout.prior_weight is not None
-                kl = gaussian_kl(mean, std, rollout.prior_mean[ids], prior_std, rollout.prior_weight[ids]).mean()
-                loss = loss + (1.0 if imitate else beta) * kl
-                kls.append(float(kl.detach()))
+                loss = loss + terms["clip"] - config.entropy * terms["entropy"]
+            if "kl" in terms:
+                if imitate or beta > 0:
+                    loss = loss + (1.0 if imitate else beta) * terms["kl"]
+                kls.append(float(terms["kl"].detach()))
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             nn.utils.clip_grad_norm_([*actor.parameters(), *critic.parameters()], 5.0 if imitate else 0.5)
             optimizer.step()
     return {"kl": float(np.mean(kls)) if kls else 0.0}
+
+
+def _losses(
+    rollout: _Rollout, ids: Tensor, advantage: Tensor, actor: Actor, critic: Critic, prior_std: Tensor | None,
+    config: PpoConfig,
+) -> dict[str, Tensor]:  # fmt: skip
+    """Terms of the loss over a minibatch, unweighted: `value`, `clip`, `entropy` and, with a prior, `kl`."""
+    observation = {k: v[ids] for k, v in rollout.observation.items()}
+    mean, std = actor(observation)
+    value = critic(observation, rollout.privileged[ids])
+    ratio = (log_prob(rollout.action[ids], mean, std) - rollout.log_prob[ids]).exp()
+    clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
+    terms = {
+        "value": 0.5 * (value - rollout.target[ids]).square().mean(),
+        "clip": -torch.min(ratio * advantage, clipped * advantage).mean(),
+        "entropy": std.log().sum(),
+    }
+    if prior_std is not None:
+        assert rollout.prior_mean is not None
+        assert rollout.prior_weight is not None
+        terms["kl"] = gaussian_kl(mean, std, rollout.prior_mean[ids], prior_std, rollout.prior_weight[ids]).mean()
+    return terms

@@ -12,9 +12,9 @@ from dexprior.geometry.timing import resample
 from dexprior.retarget.network import human_contact
 from dexprior.stats import bootstrap_mean
 from dexprior.types import JointTrajectory
-from dexprior.worlds.arm import ARM_JOINTS
+from dexprior.worlds.arm import ARM_JOINTS, MAX_OPENING
 from dexprior.worlds.insertion import TRAINING_FAMILY, InsertionConfig
-from dexprior.worlds.stepping import InsertionWorlds
+from dexprior.worlds.tasks import Insertion, TaskWorlds
 
 __all__ = ["replay_onsets"]
 
@@ -45,30 +45,27 @@ def replay_onsets(
         while both press.
     """
     n = len(trajectories)
-    worlds = InsertionWorlds(world, n, family=TRAINING_FAMILY)
+    worlds = TaskWorlds(Insertion(world), n, family=TRAINING_FAMILY)
     middle = {p.name: float(np.sqrt(p.low * p.high)) if p.low > 0 else 0.0 for p in TRAINING_FAMILY.parameters}
     nut, bolt, yaw = (np.array([row[name] for row in stack.info]) for name in ("nut", "bolt", "nut_yaw"))
-    worlds.reset(np.arange(n), nut=nut, nut_yaw=yaw[:, None], bolt=bolt, parameters=[middle] * n)
+    worlds.reset(np.arange(n), {"nut": nut, "yaw": yaw, "bolt": bolt}, [middle] * n)
     joints = np.stack([tr.q[:, : len(ARM_JOINTS)] for tr in trajectories])
-    opening = np.stack(openings)
+    pads = np.clip(np.stack(openings), 0.0, MAX_OPENING)[..., None].repeat(2, axis=-1) / 2
     t = trajectories[0].t
     substeps = round(_TICK / world.timestep)
     tick = substeps * world.timestep
     duration = float(t[-1])
-    lift = worlds.state().q
+    lift = worlds.state()[0].q
     onset = np.full(n, np.nan)
     force = np.zeros((round(duration / tick) + 1, n))
     for k in range(round(_SETTLE / tick)):
         u = min(1.0, 1.5 * (k + 1) * tick / _SETTLE)
-        worlds.drive((1 - u) * lift + u * joints[:, 0], opening[:, 0])
-        worlds.advance(substeps)
+        worlds.follow((1 - u) * lift + u * joints[:, 0], pads[:, 0], steps=substeps)
     for k in range(len(force)):
         now = np.array([k * tick])
         q = np.stack([resample(now, t, row)[0] for row in joints])
-        gap = np.array([np.interp(now[0], t, row) for row in opening])
-        worlds.drive(q, gap)
-        worlds.advance(substeps)
-        touch = worlds.state().touch
+        worlds.follow(q, np.stack([resample(now, t, row)[0] for row in pads]), steps=substeps)
+        touch = worlds.state()[0].touch
         force[k] = touch.min(axis=1)
         first = np.isnan(onset) & (touch > _TOUCH).all(axis=1)
         onset[first] = (k + 1) * tick

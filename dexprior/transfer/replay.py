@@ -136,7 +136,7 @@ def wiping(task: Task, *, seconds: float = 2.5, speed: float = 0.1, period: floa
         speed: largest speed along x [m/s].
         period: of the motion [s].
     """
-    from dexprior.worlds.tasks.drives import MAX_TWIST
+    from dexprior.worlds.tasks.actions import MAX_TWIST
 
     if task.name != "wipe":
         raise BadInput(f"the wiping probe is a motion of the task 'wipe', not of {task.name!r}")

@@ -146,7 +146,7 @@ class Demonstrator:
         import mujoco
 
         self.config = config
-        spec = build_scene(config, actor="hand", cone="elliptic")
+        spec = build_scene(config)
         spec.option.timestep = 0.002
         self.model = spec.compile()
         OTHER_FAMILY.apply(self.model, HUMAN_WORLD)

@@ -1,4 +1,4 @@
-"""The insertion scene: a ring-shaped nut on a table, an upright bolt, and whoever puts one on the other.
+"""The insertion scene: a ring-shaped nut on a table, an upright bolt, and the hand that puts one on the other.
 
 World frame = robot base, z up, table surface at z = 0. The nut's frame is at its centre with its axis along z. The
 bolt is a capsule: its round tip gives the nut a lead-in of about one bolt radius.
@@ -6,12 +6,12 @@ bolt is a capsule: its round tip gives the nut a lead-in of about one bolt radiu
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dexprior.config import Gt, config
+from dexprior.config import Gt, Le, config
 from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import quat_rotate
@@ -21,10 +21,13 @@ from dexprior.worlds.studio import Cone, add_camera, square_camera, studio
 
 __all__ = [
     "ABOUT_OTHER",
+    "BOLT_POINTS",
     "HUMAN_WORLD",
+    "NUT_POINTS",
     "OTHER_FAMILY",
     "TRAINING_FAMILY",
     "InsertionConfig",
+    "add_nut_and_bolt",
     "build_scene",
     "engaged_depth",
     "sample_scenes",
@@ -37,10 +40,20 @@ _SIDES = 8  # boxes in the ring
 _CAMERA = (0.88, -0.16, 0.36), (0.44, -0.045, 0.065), 38.0  # eye and target [m], field of view [degrees]
 
 
+NUT_POINTS, BOLT_POINTS = 40, 24
+"""Points on the nut come first in every scene's cloud, then those on the bolt."""
+
+
 @config
 class InsertionConfig:
-    """Sizes of the nut and the bolt [m, kg]."""
+    """Sizes of the nut and the bolt [m, kg], and who acts on them where it is a robot."""
 
+    arm: str = "arm7"
+    """Name of the arm."""
+    end_effector: str = "parallel"
+    """Name of the gripper."""
+    cone: Cone = "pyramidal"
+    """Friction cone of the solver in a robot's world; the training world and the other one differ in it."""
     outer_radius: Annotated[float, Gt(0)] = 0.018
     """Distance from the nut's axis to its outer flats."""
     hole_radius: Annotated[float, Gt(0)] = 0.010
@@ -55,7 +68,7 @@ class InsertionConfig:
     """Height of the bolt's tip above the table."""
     success_depth: Annotated[float, Gt(0)] = 0.02
     """How far the nut's lower face must lie below the bolt's tip."""
-    timestep: Annotated[float, Gt(0)] = 0.004
+    timestep: Annotated[float, Gt(0), Le(0.01)] = 0.004
     """Simulation step [s]."""
 
     def __post_init__(self) -> None:
@@ -70,9 +83,9 @@ TRAINING_FAMILY = ParameterFamily(
     "insertion-training",
     (
         Parameter(name="bolt_friction", unit="1", low=0.1, high=0.5, target="geom/bolt/friction/0"),
-        Parameter(name="pad_friction", unit="1", low=0.7, high=1.2, target="geom/pad_*/friction/0"),
+        Parameter(name="pad_friction", unit="1", low=0.7, high=1.2, target="geom/*pad_*/friction/0"),
         Parameter(name="bolt_timeconst", unit="s", low=0.01, high=0.03, target="geom/bolt/solref/0"),
-        Parameter(name="pad_timeconst", unit="s", low=0.01, high=0.03, target="geom/pad_*/solref/0"),
+        Parameter(name="pad_timeconst", unit="s", low=0.01, high=0.03, target="geom/*pad_*/solref/0"),
         Parameter(
             name="nut_mass", unit="1", low=0.8, high=1.25, target="body/nut/mass",
             operation="scale", distribution="log_uniform",
@@ -105,21 +118,21 @@ ABOUT_OTHER = (
 """What must stand beside every number of it: it is no other law of contact, and no robot."""
 
 
-def build_scene(config: InsertionConfig, *, actor: Literal["arm", "hand"], cone: Cone):
-    """The scene as an `MjSpec`, with the built-in arm or the human hand in it.
+def build_scene(config: InsertionConfig):
+    """The scene of the other world with the human hand in it, as an `MjSpec` that is not compiled."""
+    from dexprior.worlds.human import add_hand
 
-    Args:
-        config: sizes.
-        actor: who acts.
-        cone: friction cone of the solver; the two worlds differ in it.
+    spec = studio("insertion-hand", timestep=config.timestep, cone="elliptic")
+    add_camera(spec, "video", *_CAMERA)
+    add_nut_and_bolt(spec, config)
+    add_hand(spec)
+    return spec
 
-    Returns:
-        mujoco.MjSpec, not compiled, so that more can be added.
-    """
+
+def add_nut_and_bolt(spec, config: InsertionConfig) -> None:
+    """Add the bolt, which is moved from outside, and the nut, which is free, to a scene (`mujoco.MjSpec`)."""
     import mujoco
 
-    spec = studio(f"insertion-{actor}", timestep=config.timestep, cone=cone)
-    add_camera(spec, "video", *_CAMERA)
     bolt = spec.worldbody.add_body(name="bolt", mocap=True, pos=[0.5, 0.1, 0])
     bolt.add_geom(
         name="bolt", type=mujoco.mjtGeom.mjGEOM_CAPSULE, size=[config.bolt_radius, 0, 0],
@@ -127,21 +140,6 @@ def build_scene(config: InsertionConfig, *, actor: Literal["arm", "hand"], cone:
         contype=1, conaffinity=3, friction=[0.3, 0.005, 0.0001], rgba=[0.35, 0.4, 0.5, 1], condim=4,
         priority=1,  # the bolt's friction and stiffness count, not the larger of bolt and nut
     )  # fmt: skip
-    _add_nut(spec, config)
-    if actor == "arm":
-        from dexprior.worlds.arm import add_arm
-
-        add_arm(spec)
-    else:
-        from dexprior.worlds.human import add_hand
-
-        add_hand(spec)
-    return spec
-
-
-def _add_nut(spec, config: InsertionConfig) -> None:
-    import mujoco
-
     nut = spec.worldbody.add_body(name="nut", pos=[0.45, -0.1, config.height / 2])
     nut.add_freejoint(name="nut")
     thickness = config.outer_radius - config.hole_radius

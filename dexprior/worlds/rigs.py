@@ -31,6 +31,7 @@ __all__ = [
     "add_rig",
     "arms",
     "end_effectors",
+    "joint_slides",
     "posture",
     "register_arm",
     "register_end_effector",
@@ -173,6 +174,21 @@ def arms() -> tuple[str, ...]:
 def end_effectors() -> tuple[str, ...]:
     """Names of grippers and hands."""
     return tuple(_ENDS)
+
+
+@functools.cache
+def joint_slides(end: str) -> tuple[bool, ...]:
+    """For each joint of an end effector whether it slides [m] or turns [rad].
+
+    Raises:
+        UnknownName, MissingExtra: as `add_rig`.
+    """
+    import mujoco
+
+    if end not in _ENDS:
+        raise UnknownName("end effector", end, end_effectors())
+    spec = _ENDS[end].build()
+    return tuple(spec.joint(name).type == mujoco.mjtJoint.mjJNT_SLIDE for name in _ENDS[end].joints)
 
 
 def add_rig(

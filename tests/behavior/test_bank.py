@@ -13,7 +13,7 @@ from dexprior.errors import ArtifactError, BadInput
 from dexprior.geometry.rotations import quat_from_axis_angle, quat_multiply, rotation_angle
 from dexprior.types import JointTrajectory
 
-DT, SCALE, MAX_OPENING = 0.04, np.array([0.5, 0.5, 0.5, 2.0, 2.0, 2.0]), 0.08
+DT, SCALE = 0.04, np.array([0.5, 0.5, 0.5, 2.0, 2.0, 2.0])
 FRAMES = 48
 
 
@@ -31,15 +31,13 @@ def _trajectory(shift=0.0, infeasible=0) -> JointTrajectory:
     )  # fmt: skip
 
 
-def _opening() -> np.ndarray:
-    return np.where(np.arange(FRAMES) < 24, 0.08, 0.03)
+def _end() -> np.ndarray:
+    return np.where(np.arange(FRAMES) < 24, 1.0, -0.25)[:, None]
 
 
 def _build(trajectories, **config):
-    openings = [[_opening() for _ in row] for row in trajectories]
-    return BehaviorPrior.build(
-        trajectories, openings, BehaviorConfig(**config), scale=SCALE, max_opening=MAX_OPENING, dt=DT, panel_hash="p"
-    )
+    ends = [[_end() for _ in row] for row in trajectories]
+    return BehaviorPrior.build(trajectories, ends, BehaviorConfig(**config), scale=SCALE, dt=DT, panel_hash="p")
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +126,7 @@ def _integrate(prior, start, steps=70):
     """A tool that moves exactly as told: poses before each step."""
     tcp, poses = start.copy(), [start.copy()]
     for k in range(steps):
-        mean, _ = prior.components(tcp[None], np.array([k * DT]), np.array([0]))
+        mean, _ = prior.components(tcp[None, None], np.array([k * DT]), np.array([0]))
         twist = mean[0, 0, :6] * SCALE
         turn = quat_multiply(quat_from_axis_angle(twist[3:] * DT), tcp[3:])
         tcp = np.concatenate([tcp[:3] + DT * twist[:3], turn])
@@ -137,7 +135,7 @@ def _integrate(prior, start, steps=70):
 
 
 def test_following_the_mean_stays_on_the_trajectory(one):
-    path = one.tool[0, 0]
+    path = one.tool[0, 0, :, 0]
     poses = _integrate(one, path[0])
     error = np.linalg.norm(poses[:70, :3] - path[:70, :3], axis=1)
     assert error.max() < 0.002
@@ -145,7 +143,7 @@ def test_following_the_mean_stays_on_the_trajectory(one):
 
 
 def test_a_tool_that_was_pushed_aside_comes_back(one):
-    path = one.tool[0, 0]
+    path = one.tool[0, 0, :, 0]
     start = path[0] + np.array([0.03, -0.02, 0.04, 0, 0, 0, 0])
     error = np.linalg.norm(_integrate(one, start)[:70, :3] - path[:70, :3], axis=1)
     assert error[0] > 0.05
@@ -153,7 +151,7 @@ def test_a_tool_that_was_pushed_aside_comes_back(one):
 
 
 def test_after_its_end_the_trajectory_is_held(one):
-    poses = _integrate(one, one.tool[0, 0, 0], steps=120)
+    poses = _integrate(one, one.tool[0, 0, 0, 0], steps=120)
     np.testing.assert_allclose(poses[-1, :3], _trajectory().ee_pose[-1, :3], atol=1e-3)
     assert np.linalg.norm(np.diff(poses[-20:, :3], axis=0), axis=1).max() < 1e-3
 
@@ -165,10 +163,29 @@ def test_actions_are_normalised(one):
     assert mean[0, 0, 0] == -1.0
 
 
-def test_the_opening_is_the_one_that_was_commanded(one):
-    for step, wanted in ((5, 0.08), (40, 0.03)):
-        action = one.components(*_at(one, step))[0][0, 0, 6]
-        assert (action + 1) / 2 * MAX_OPENING == pytest.approx(wanted)
+def test_the_end_effector_is_told_what_was_commanded(one):
+    for step, wanted in ((5, 1.0), (40, -0.25)):
+        assert one.components(*_at(one, step))[0][0, 0, 6] == pytest.approx(wanted)
+
+
+def test_two_robots_are_one_distribution(one, two):
+    """The action of both is laid out robot by robot, and the weights count both tools."""
+    pair = replace(
+        two, tool=np.concatenate([two.tool, two.tool + np.array([0, 0.3, 0, 0, 0, 0, 0])], axis=3),
+        end=np.concatenate([two.end, -two.end], axis=3),
+    )  # fmt: skip
+    assert (pair.size, two.size) == (14, 7)
+    np.testing.assert_array_equal(pair.std, np.tile(two.std, 2))
+    (tools, t, scene), aside = _at(pair), np.array([0.01, 0, 0, 0, 0, 0, 0])
+    mean, log_weight = pair.components(tools + aside, t, scene)
+    alone, its = two.components(tools[:, :1] + aside, t, scene)
+    np.testing.assert_allclose(mean[..., :7], alone)
+    np.testing.assert_allclose(mean[..., 7:13], alone[..., :6])
+    np.testing.assert_allclose(mean[..., 13], -alone[..., 6])
+    apart = lambda weights: weights[0, 0] - weights[0, 1]  # noqa: E731  # each tool counts alike
+    assert apart(log_weight) == pytest.approx(2 * apart(its))
+    where = _at(pair, n=3)
+    assert pair.log_prob(pair.sample(np.random.default_rng(0), *where), *where).shape == (3,)
 
 
 # --- building, saving ---------------------------------------------------------------------------------------------
@@ -207,8 +224,8 @@ def test_foreign_and_tampered_files_are_refused(two, tmp_path):
     write_tensors(tmp_path / "other", tensors, meta | {"config": meta["config"] | {"gain": 7.0}})
     with pytest.raises(ArtifactError, match="does not fit its header"):
         BehaviorPrior.load(tmp_path / "other")
-    write_tensors(tmp_path / "old", tensors, meta | {"header": meta["header"] | {"schema": "dexprior.behavior/0"}})
-    with pytest.raises(ArtifactError, match=r"no behavioral prior of schema 'dexprior.behavior/1'"):
+    write_tensors(tmp_path / "old", tensors, meta | {"header": meta["header"] | {"schema": "dexprior.behavior/1"}})
+    with pytest.raises(ArtifactError, match=r"no behavioral prior of schema 'dexprior.behavior/2'"):
         BehaviorPrior.load(tmp_path / "old")
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(ArtifactError, match="truncated"):
@@ -219,6 +236,6 @@ def test_scenes_do_not_mix():
     prior, _ = _build([[_trajectory()], [_trajectory(0.2)]])
     tcp, t, _ = _at(prior, n=2)
     mean, _ = prior.components(tcp, t, np.array([0, 1]))
-    alone = replace(prior, tool=prior.tool[1:], opening=prior.opening[1:])
+    alone = replace(prior, tool=prior.tool[1:], end=prior.end[1:])
     np.testing.assert_array_equal(mean[1], alone.components(tcp[1:], t[1:], np.array([0]))[0][0])
     assert np.abs(mean[0] - mean[1]).max() > 0.1

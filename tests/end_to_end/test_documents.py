@@ -181,11 +181,12 @@ def _filled_sheet(ws: Path) -> None:
     from dexprior.envs.panel import Panel
     from dexprior.envs.sim import SimBackend
     from dexprior.policy.rollout import prior_policy, recorded, run_episodes
-    from dexprior.worlds.insertion import OTHER_FAMILY
+    from dexprior.worlds.tasks import make_task
 
     expert = importlib.import_module("test_recorded_policy").expert
-    panel = Panel.sample("site", OTHER_FAMILY, 2, seed=3)
-    backend = SimBackend(2, family=OTHER_FAMILY, cone="elliptic")
+    task = make_task("insertion").other()
+    panel = Panel.sample("site", task, 2, seed=3, family=task.reality)
+    backend = SimBackend(task, 2, family=task.reality)
     episodes = run_episodes(prior_policy(expert(panel), np.arange(2)), backend, panel)
     protocol = next(row[head.index("protocol")] for row in rows if row[head.index("protocol")] != "verify")
     (ws / "recordings" / protocol).mkdir(parents=True)
@@ -544,10 +545,9 @@ def _environment(ws: Path) -> dict[str, object]:
 
 def _scene(ws: Path) -> dict[str, object]:
     from dexprior.envs.panel import Panel
-    from dexprior.worlds.insertion import TRAINING_FAMILY
+    from dexprior.worlds.tasks import make_task
 
-    instance = Panel.sample("mine", TRAINING_FAMILY, 1, seed=0).instances[0]
-    return {"instance": instance, "twist": np.zeros((1, 6)), "opening": np.array([0.05])}
+    return {"panel": Panel.sample("mine", make_task("insertion"), 1, seed=0), "action": np.zeros((1, 7))}
 
 
 def _groups_of_traces(ws: Path) -> dict[str, object]:
@@ -633,20 +633,21 @@ def test_the_program_that_serves_is_answered(tmp_path):
     """Somebody's own world behind the socket, as the page shows it."""
     from dexprior.envs.panel import Panel
     from dexprior.envs.reality import RealityBackend
-    from dexprior.worlds.insertion import TRAINING_FAMILY
+    from dexprior.worlds.tasks import make_task
 
     program = _programs(ROOT / SERVES[0])[SERVES[1]]
     world = (
-        "from dexprior.envs.sim import SimBackend\nfrom dexprior.worlds.insertion import TRAINING_FAMILY\n"
-        "def MyWorld():\n    return SimBackend(1, family=TRAINING_FAMILY)\n"
+        "from dexprior.envs.sim import SimBackend\nfrom dexprior.worlds.tasks import make_task\n"
+        "class MyWorld(SimBackend):\n    def __init__(self):\n        super().__init__(make_task('insertion'), 1)\n"
+        "        self.values = self.task.family.medians()\n"
     )
     process = subprocess.Popen([sys.executable, "-c", world + program], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     try:
         assert process.stdout is not None
         address = json.loads(process.stdout.readline())
         backend = RealityBackend((address["host"], address["port"]))
-        reading = backend.reset([Panel.sample("mine", TRAINING_FAMILY, 1, seed=0).instances[0]])
-        assert np.isfinite(reading.tcp).all()
+        reading = backend.reset(Panel.sample("mine", make_task("insertion"), 1, seed=0))
+        assert np.isfinite(reading.tools).all()
         backend.close()
     finally:
         process.kill()

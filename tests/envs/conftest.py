@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from dexprior.envs.hardware import RobotState
-from dexprior.envs.panel import Instance, Panel
+from dexprior.envs.panel import Panel
 from dexprior.worlds.arm import HOME, ArmKinematics
-from dexprior.worlds.insertion import OTHER_FAMILY
+from dexprior.worlds.tasks import make_task
 
 
 @pytest.fixture(scope="session")
-def instance() -> Instance:
-    """A task instance in the other world."""
-    return Panel.sample("test", OTHER_FAMILY, 1, seed=3).instances[0]
-
-
-@pytest.fixture
-def quiet(instance: Instance) -> Instance:
-    """The same, without sensor noise."""
-    return replace(instance, parameters={**instance.parameters, "wrench_noise": 0.0, "cloud_noise": 0.0})
+def instance() -> Panel:
+    """A panel of one instance of the insertion in its other world."""
+    task = make_task("insertion").other()
+    return Panel.sample("test", task, 1, seed=3, family=task.reality)
 
 
 @pytest.fixture

@@ -11,19 +11,21 @@ import pytest
 from dexprior.collision import ImpulseNetwork, Surrogate, SurrogateConfig
 from dexprior.config import to_plain, validate
 from dexprior.envs import BackendConfig, make_backend
-from dexprior.envs.base import observe, score
+from dexprior.envs.base import ObservationSpec, tracked
 from dexprior.envs.factory import HardwareOptions, HybridOptions, MujocoOptions, RealityOptions
 from dexprior.envs.hardware import GateConfig
 from dexprior.envs.panel import Panel
 from dexprior.envs.reality import start_server
 from dexprior.errors import ConfigError, SafetyStop, UnknownName
-from dexprior.worlds.insertion import TRAINING_FAMILY
+from dexprior.worlds.tasks import make_task
+
+FORWARD = np.array([[0.2, 0, 0, 0, 0, 0, 1.0]])
 
 
 @pytest.fixture
 def easy():
     """An instance in the training simulator."""
-    return Panel.sample("test", TRAINING_FAMILY, 1, seed=3).instances[0]
+    return Panel.sample("test", make_task("insertion"), 1, seed=3)
 
 
 @pytest.fixture
@@ -37,14 +39,14 @@ def config(tmp_path) -> BackendConfig:
 def test_every_kind_reads_alike(kind, config, easy):
     backend = make_backend(BackendConfig(kind=kind, hybrid=config.hybrid))
     try:
-        backend.reset([easy])
-        reading = backend.step(np.array([[0.1, 0, 0, 0, 0, 0]]), np.array([0.08]))
+        backend.reset(easy)
+        reading = backend.step(backend.actions.commands(FORWARD))
         assert backend.n == 1
         assert reading.t[0] == pytest.approx(0.04)
-        assert {name: value.shape for name, value in observe(reading).items()} == {
-            "proprio": (1, 24), "wrench": (1, 6), "touch": (1, 2), "cloud": (1, 64, 3), "time": (1, 1),
+        assert {name: value.shape for name, value in ObservationSpec.of(backend).observe(reading).items()} == {
+            "proprio": (1, 25), "wrench": (1, 6), "touch": (1, 2), "cloud": (1, 64, 3), "time": (1, 1),
         }  # fmt: skip
-        assert 0.0 <= score(reading, backend.world)["total"][0] <= 1.0
+        assert 0.0 <= backend.task.reward(tracked(reading))["total"][0] <= 1.0
     finally:
         backend.close()
 
@@ -62,9 +64,9 @@ def test_options_reach_the_backend(easy):
     assert make_backend(BackendConfig(mujoco=MujocoOptions(n=3))).n == 3
     strict = GateConfig(max_linear_speed=0.05, max_consecutive_refusals=0)
     backend = make_backend(BackendConfig(kind="hardware", hardware=HardwareOptions(gate=strict, tracker=False)))
-    assert backend.reset([easy]).truth is None
+    assert backend.reset(easy).truth is None
     with pytest.raises(SafetyStop, match=r"0\.100 m/s"):
-        backend.step(np.array([[0.1, 0, 0, 0, 0, 0]]), np.array([0.08]))
+        backend.step(backend.actions.commands(FORWARD))
     backend.close()
 
 
@@ -72,7 +74,7 @@ def test_a_running_server_is_used(easy):
     with start_server(tracker=False) as server:
         options = RealityOptions(host=server.address[0], port=server.address[1])
         backend = make_backend(BackendConfig(kind="reality", reality=options))
-        assert backend.reset([easy]).truth is None
+        assert backend.reset(easy).truth is None
         backend.close()
         assert server.running
 
@@ -95,3 +97,18 @@ def test_the_package_loads_neither_torch_nor_mujoco():
     code = "import sys, dexprior.envs; print([m for m in ('torch', 'mujoco') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
+
+
+def test_a_task_goes_by_name_to_every_kind():
+    peg = make_backend("mujoco", task="peg")
+    assert peg.task.name == "peg"
+    backend = make_backend("reality", task="peg")
+    try:
+        panel = Panel.sample("p", peg.task, 1, seed=0)
+        reading = backend.reset(panel)
+        assert reading.truth["object"].shape == (1, 7)
+        assert backend.task.name == "peg"
+    finally:
+        backend.close()
+    with pytest.raises(UnknownName, match="juggling"):
+        make_backend("mujoco", task="juggling")

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scripted import told
 
 from dexprior.artifacts import write_json
 from dexprior.envs import serving, wire
@@ -19,7 +20,7 @@ from dexprior.envs.hardware import robot as robot_process
 from dexprior.envs.hardware import server as gate_process
 from dexprior.envs.hardware.options import HardwareOptions
 from dexprior.envs.hardware.server import GateService
-from dexprior.envs.messages import scene_to_plain
+from dexprior.envs.messages import instance_to_plain
 from dexprior.errors import BadInput, SafetyStop
 from dexprior.types import Command
 
@@ -85,7 +86,7 @@ def _moving(driver: Slow, instance, keep=None) -> GateService:
     """A service whose robot was told to move a moment ago, and whose driver answers no more."""
     service = GateService(SafetyGate(), driver, keep=keep)
     driver.free.set()
-    _awaited(service, {"type": "prepare", "succeeded": None} | scene_to_plain(instance))
+    _awaited(service, {"type": "prepare", "succeeded": None} | instance_to_plain(instance))
     _command(service, 0)
     driver.free.clear()
     return service
@@ -130,7 +131,7 @@ def test_a_state_that_nobody_waits_for_any_more_hides_no_silence(driver, instanc
 @pytest.mark.parametrize("waits_for", ["read", "prepare"])
 def test_others_stop_the_robot_while_the_driver_owes_an_answer(driver, instance, waits_for):
     service = _moving(driver, instance)
-    message = {"read": {"type": "read"}, "prepare": {"type": "prepare"} | scene_to_plain(instance)}[waits_for]
+    message = {"read": {"type": "read"}, "prepare": {"type": "prepare"} | instance_to_plain(instance)}[waits_for]
     assert service.answer(0, message) is None
     assert service.due() is not None
     service.answer(1, {"type": "stop", "reason": "pressed"})
@@ -142,7 +143,7 @@ def test_others_stop_the_robot_while_the_driver_owes_an_answer(driver, instance,
 
 def test_a_robot_on_its_way_home_is_stopped_when_the_process_ends(driver, instance):
     service = GateService(SafetyGate(), driver)
-    assert service.answer(0, {"type": "prepare"} | scene_to_plain(instance)) is None
+    assert service.answer(0, {"type": "prepare"} | instance_to_plain(instance)) is None
     driver.failure = RuntimeError("unplugged")
     driver.free.set()
     service.end()
@@ -152,7 +153,7 @@ def test_a_robot_on_its_way_home_is_stopped_when_the_process_ends(driver, instan
 def test_a_task_is_counted_once_however_long_the_way_home_is(driver, instance):
     service = _moving(driver, instance)
     driver.free.clear()
-    message = {"type": "prepare", "succeeded": False} | scene_to_plain(instance)
+    message = {"type": "prepare", "succeeded": False} | instance_to_plain(instance)
     for _ in range(20):
         assert service.answer(0, message) is None
     driver.free.set()
@@ -220,7 +221,7 @@ def test_a_folder_that_cannot_be_is_refused_before_anything_starts(tmp_path, cap
 
 @pytest.mark.parametrize(("field", "value"), [("by", 3), ("by", "x" * 1001), ("succeeded", 1), ("succeeded", "yes")])
 def test_a_field_of_another_kind_is_named(driver, instance, field, value):
-    message = {"by": {"type": "recover"}, "succeeded": {"type": "prepare"} | scene_to_plain(instance)}[field]
+    message = {"by": {"type": "recover"}, "succeeded": {"type": "prepare"} | instance_to_plain(instance)}[field]
     with pytest.raises(BadInput, match=f"'{field}'"):
         GateService(SafetyGate(), driver).answer(0, message | {field: value})
 
@@ -266,10 +267,10 @@ def test_a_stop_connection_may_be_silent_for_hours(served, instance):
 
 def test_a_policy_may_pause_for_hours(served, instance, tmp_path):
     backend = HardwareBackend(served(gate_process, []))
-    backend.reset([instance])
+    backend.reset(instance)
     served.ahead[0] += 20_000.0
     other = HardwareBackend(backend._session.address)
-    backend.step(np.zeros((1, 6)), np.array([0.08]))
+    backend.step(told(np.zeros(6)))
     assert other.evidence(1)[0].verdict == "pass"
     other.close()
     backend.close()
@@ -278,8 +279,8 @@ def test_a_policy_may_pause_for_hours(served, instance, tmp_path):
 def test_a_gate_that_is_asked_to_end_keeps_its_evidence(instance, tmp_path):
     with start_gate(HardwareOptions(real_time=True, keep=str(tmp_path))) as gate:
         backend = HardwareBackend(gate.address)
-        backend.reset([instance])
-        backend.step(np.array([[0, 0, 0.1, 0, 0, 0]]), np.array([0.08]))
+        backend.reset(instance)
+        backend.step(told([0, 0, 0.1, 0, 0, 0]))
         os.kill(gate.pid, signal.SIGTERM)
         end = time.monotonic() + 10.0
         while gate.running and time.monotonic() < end:
@@ -291,7 +292,7 @@ def test_a_gate_that_is_asked_to_end_keeps_its_evidence(instance, tmp_path):
 
 def test_stops_that_are_refused_leave_no_connection_behind(instance):
     backend = HardwareBackend(start_gate())
-    backend.reset([instance])
+    backend.reset(instance)
     kept = []
     for _ in range(20):  # more than there may be clients; what was raised holds on to whatever it passed
         with pytest.raises(BadInput, match="'reason'") as caught:

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from scripted import ScriptedInsertion
+from scripted import ScriptedInsertion, moved, told
 
 from dexprior.envs import wire
-from dexprior.envs.base import HORIZON, command_from_action, success
 from dexprior.envs.hardware import (
     GateConfig,
     HardwareBackend,
@@ -27,25 +26,26 @@ from dexprior.envs.hardware.loopback import PROTOCOL, VERSION
 from dexprior.envs.hardware.options import PROTOCOL as GATE
 from dexprior.envs.hardware.options import VERSION as GATE_VERSION
 from dexprior.envs.hardware.robot import LoopbackRobot
-from dexprior.envs.messages import scene_to_plain
-from dexprior.envs.panel import Instance, Panel
+from dexprior.envs.messages import instance_to_plain
 from dexprior.envs.processes import ServerProcess
 from dexprior.envs.session import Session
-from dexprior.envs.sim import InsertionEnv, SimBackend
+from dexprior.envs.sim import SimBackend
+from dexprior.envs.tasks import TaskEnv
 from dexprior.envs.wire import command_to_plain
 from dexprior.errors import BadInput, ConnectionLost, SafetyStop
 from dexprior.types import Command
-from dexprior.worlds.insertion import OTHER_FAMILY
-from dexprior.worlds.stepping import CONTROL_DT
+from dexprior.worlds.tasks import make_task
 
 FORWARD = np.array([0.1, 0.0, 0.0, 0.0, 0.0, 0.0])
-OPEN = np.array([0.08])
+TASK = make_task("insertion").other()
+CONTROL_DT = TASK.control_dt
+CELL = {"nut": (0.42, -0.14, 0.0), "bolt": (0.46, 0.1, 0.0), "yaw": 0.0}
 
 
 @pytest.fixture
 def backend(instance):
     made = HardwareBackend(start_gate())
-    made.reset([instance])
+    made.reset(instance)
     yield made
     made.close()
 
@@ -82,7 +82,7 @@ class Cell:
 @pytest.fixture
 def robot(instance) -> LoopbackRobot:
     """The robot itself, without a socket."""
-    return LoopbackRobot(OTHER_FAMILY)
+    return LoopbackRobot(TASK, TASK.reality)
 
 
 def _command(seq: int, twist=FORWARD) -> Command:
@@ -131,7 +131,7 @@ def test_a_stalled_sender_makes_the_robot_hold_and_the_next_command_moves_it(rob
 
 
 def test_a_stream_whose_commands_are_late_by_less_than_the_watchdog_does_not_hold():
-    robot = LoopbackRobot(OTHER_FAMILY, profile=RobotProfile(watchdog=2.5 * CONTROL_DT))
+    robot = LoopbackRobot(TASK, TASK.reality, profile=RobotProfile(watchdog=2.5 * CONTROL_DT))
     for seq in range(20):
         _tell(robot, _command(seq, np.zeros(6)))
         robot.answer(0, {"type": "idle", "seconds": 2 * CONTROL_DT})
@@ -153,7 +153,7 @@ def _speeds(robot: LoopbackRobot, periods: int) -> list[float]:
 def test_a_robot_slows_down_by_its_profile_at_once_in_its_direction(end):
     """From 0.5 m/s at 2 m/s^2: a quarter of a second, on a straight line, however its commands end."""
     profile = RobotProfile(deceleration=2.0, watchdog=1e-3)
-    robot = LoopbackRobot(OTHER_FAMILY, profile=profile)
+    robot = LoopbackRobot(TASK, TASK.reality, profile=profile)
     for seq in range(4):
         _tell(robot, _command(seq, [0, 0.5, 0, 0, 0, 0]))
     start = np.array(_read(robot)["tcp"][:3])
@@ -276,7 +276,7 @@ def _gated(instance, **limits):
     driver = LoopbackDriver()
     driver.connect()
     cell = Cell(SafetyGate(GateConfig(**limits), lockstep=True), driver)
-    return cell, cell.gate.prepare(replace(instance, nut=(0.42, -0.14, 0.0)), driver)
+    return cell, cell.gate.prepare(moved(instance, nut=(0.42, -0.14, 0.0)), driver)
 
 
 def test_pressing_on_the_table_is_stopped(instance, tmp_path):
@@ -351,30 +351,30 @@ def test_a_driver_that_is_not_connected_says_so():
 
 def test_the_same_actions_give_the_same_motion_as_in_simulation(backend, instance):
     actions = np.clip(np.random.default_rng(1).normal(0, 0.3, (30, 1, 7)), -1, 1)
-    here = SimBackend(1, family=OTHER_FAMILY, cone="elliptic", threads=1)
-    near, far = here.reset([instance]), backend.reset([instance])
+    here = SimBackend(TASK, 1, family=TASK.reality, threads=1)
+    near, far = here.reset(instance), backend.reset(instance)
     for action in actions:
-        near, far = here.step(*command_from_action(action)), backend.step(*command_from_action(action))
-    np.testing.assert_allclose(far.tcp, near.tcp, atol=1e-9)
+        near, far = here.step(here.actions.commands(action)), backend.step(backend.actions.commands(action))
+    np.testing.assert_allclose(far.tools, near.tools, atol=1e-9)
     np.testing.assert_allclose(far.t, near.t, atol=1e-9)
     assert {e.verdict for e in backend.evidence()} == {"pass"}
     assert backend.slowed == 0
 
 
 def test_the_instances_parameters_are_the_robots_own(backend, instance):
-    lying = replace(instance, parameters={"nut_mass": 50.0})
-    np.testing.assert_array_equal(backend.reset([lying]).cloud, backend.reset([instance]).cloud)
+    lying = replace(instance, parameters=instance.parameters + 50.0)
+    np.testing.assert_array_equal(backend.reset(lying).cloud, backend.reset(instance).cloud)
 
 
 def test_without_a_tracker_there_is_no_truth(instance):
     backend = HardwareBackend(start_gate(HardwareOptions(tracker=False)))
-    assert backend.reset([instance]).truth is None
-    assert backend.step(np.zeros((1, 6)), OPEN).truth is None
+    assert backend.reset(instance).truth is None
+    assert backend.step(told(np.zeros(6))).truth is None
     backend.close()
 
 
 def test_nan_from_a_policy_stops_the_robot_through_the_environment(backend, instance):
-    env = InsertionEnv(backend, Panel("cell", OTHER_FAMILY, (instance,)))
+    env = TaskEnv(TASK, backend=backend, panel=instance)
     env.reset()
     with pytest.raises(SafetyStop, match="finite"):
         env.step(np.full(7, math.nan))
@@ -383,47 +383,47 @@ def test_nan_from_a_policy_stops_the_robot_through_the_environment(backend, inst
 
 def test_nan_stops_the_robot_for_good(backend, instance):
     for _ in range(5):
-        backend.step(FORWARD[None], OPEN)
+        backend.step(told(FORWARD))
     with pytest.raises(SafetyStop, match="finite"):
-        backend.step(np.full((1, 6), math.nan), OPEN)
+        backend.step(told(np.full(6, math.nan)))
     for _ in range(2):
         with pytest.raises(SafetyStop):
-            backend.step(FORWARD[None], OPEN)
+            backend.step(told(FORWARD))
         with pytest.raises(SafetyStop):
-            backend.reset([instance])
+            backend.reset(instance)
     with pytest.raises(BadInput, match="'by'"):
         backend.recover(by=" ")
     backend.recover(by="Ada")
     assert "Ada" in backend.evidence(1)[0].message
-    backend.reset([instance])
-    backend.step(FORWARD[None], OPEN)
+    backend.reset(instance)
+    backend.step(told(FORWARD))
 
 
 def test_a_refused_command_is_a_period_of_standing_still(backend):
-    before = backend.step(np.zeros((1, 6)), OPEN)
-    after = backend.step(np.array([[0, 0, 0, 0, 0, 9.0]]), np.array([0.0]))
+    before = backend.step(told(np.zeros(6)))
+    after = backend.step(told([0, 0, 0, 0, 0, 9.0], 0.0))
     assert backend.evidence(1)[0].rule == "angular_speed"
     assert after.t[0] - before.t[0] == pytest.approx(CONTROL_DT)
-    np.testing.assert_allclose(after.tcp[0, :3], before.tcp[0, :3], atol=5e-4)
-    assert after.opening[0] == pytest.approx(before.opening[0], abs=1e-3)
+    np.testing.assert_allclose(after.tools[0, 0, :3], before.tools[0, 0, :3], atol=5e-4)
+    assert after.robots[0].end[0] == pytest.approx(before.robots[0].end[0], abs=1e-3)
 
 
 def test_a_policy_that_dives_is_slowed_down_and_never_refused(backend, instance):
-    reading = backend.reset([replace(instance, nut=(0.42, -0.14, 0.0))])
+    reading = backend.reset(moved(instance, nut=(0.42, -0.14, 0.0)))
     for _ in range(60):
-        reading = backend.step(np.array([[0, 0, -0.5, 0, 0, 0]]), np.array([0.0]))
-        assert np.linalg.norm(reading.wrench[0, :3]) < 60.0
+        reading = backend.step(told([0, 0, -0.5, 0, 0, 0], 0.0))
+        assert np.linalg.norm(reading.robots[0].wrench[0, :3]) < 60.0
     assert {e.verdict for e in backend.evidence()} == {"pass"}
     assert backend.slowed > 20
-    assert reading.tcp[0, 2] < 0.0115  # on the table
+    assert reading.tools[0, 0, 2] < 0.0115  # on the table
 
 
-def test_what_is_not_saturated_is_refused(backend):
+def test_what_is_not_saturated_is_refused(backend, instance):
     blunt = HardwareBackend(backend._session.address, saturate=False)
     with pytest.raises(BadInput, match="another client drives"):
-        blunt.reset([Instance((0.42, -0.14, 0.0), (0.46, 0.1, 0.0), 0.0, {}, 0)])
+        blunt.reset(moved(instance, **CELL))
     backend._session.request({"type": "close"})
-    blunt.reset([Instance((0.42, -0.14, 0.0), (0.46, 0.1, 0.0), 0.0, {}, 0)])
+    blunt.reset(moved(instance, **CELL))
     with pytest.raises(SafetyStop, match="6 commands refused in a row"):
         _go_on(blunt, [0, 0, -0.5, 0, 0, 0])
     blunt.close()
@@ -433,25 +433,25 @@ def test_failed_tasks_are_counted_from_reset_to_reset(instance):
     options = HardwareOptions(gate=GateConfig(max_consecutive_failures=1))
     backend = HardwareBackend(start_gate(options))
     for _ in range(2):
-        backend.reset([instance])
-        backend.step(FORWARD[None], OPEN)
+        backend.reset(instance)
+        backend.step(told(FORWARD))
     with pytest.raises(SafetyStop, match="2 tasks failed in a row"):
-        backend.reset([instance])
+        backend.reset(instance)
     backend.close()
 
 
 def test_a_killed_robot_is_an_error_and_not_a_hang(instance):
     with ServerProcess("dexprior.envs.hardware.robot", ["--with-parent"]) as robot:
         backend = HardwareBackend(start_gate(HardwareOptions(port=robot.address[1])))
-        backend.reset([instance])
+        backend.reset(instance)
         robot.kill()
         start = time.monotonic()
         with pytest.raises(ConnectionLost, match="robot"):
-            backend.step(FORWARD[None], OPEN)
+            backend.step(told(FORWARD))
         assert time.monotonic() - start < 5.0
         assert [e.rule for e in backend.evidence(3)][1] == "connection"
         with pytest.raises(SafetyStop):
-            backend.step(FORWARD[None], OPEN)
+            backend.step(told(FORWARD))
         backend.close()
 
 
@@ -466,7 +466,7 @@ class Watched:
         options = HardwareOptions(real_time=True, port=self.robot.address[1], keep=keep)
         self.gate = start_gate(options)
         self.policy = Session(self.gate.address, (GATE, GATE_VERSION), timeout=5.0, peer="gate")
-        self.policy.request({"type": "prepare", "succeeded": None} | scene_to_plain(instance))
+        self.policy.request({"type": "prepare", "succeeded": None} | instance_to_plain(instance))
         self._eye = wire.connect(self.robot.address, timeout=5.0, peer="robot")
         wire.greet(self._eye, PROTOCOL, VERSION)
         self._seq = -1
@@ -502,7 +502,7 @@ class Watched:
 
 @pytest.fixture
 def watched(instance, tmp_path):
-    made = Watched(replace(instance, nut=(0.42, -0.14, 0.0)), keep=str(tmp_path))
+    made = Watched(moved(instance, nut=(0.42, -0.14, 0.0)), keep=str(tmp_path))
     yield made
     made.close()
 
@@ -517,7 +517,7 @@ def _largest(watched: Watched, seconds: float = 0.8) -> tuple[float, dict]:
     return force, state
 
 
-def test_a_policy_whose_connection_closes_leaves_a_robot_that_stands(watched, tmp_path):
+def test_a_policy_whose_connection_closes_leaves_a_robot_that_stands(watched, instance, tmp_path):
     while watched.command([0, 0, -0.6, 0, 0, 0]) == "pass" and watched._seq < 1:
         watched.read()
     watched.policy._connection._open().close()  # as the kernel does for a process that is gone
@@ -530,9 +530,9 @@ def test_a_policy_whose_connection_closes_leaves_a_robot_that_stands(watched, tm
     assert load_evidence(tmp_path)[-1].rule == "connection"
     backend = HardwareBackend(watched.gate.address)
     with pytest.raises(SafetyStop, match="without a goodbye"):
-        backend.reset([Instance((0.42, -0.14, 0.0), (0.46, 0.1, 0.0), 0.0, {}, 0)])
+        backend.reset(moved(instance, **CELL))
     backend.recover(by="Ada")
-    backend.reset([Instance((0.42, -0.14, 0.0), (0.46, 0.1, 0.0), 0.0, {}, 0)])
+    backend.reset(moved(instance, **CELL))
     backend.close()
 
 
@@ -572,10 +572,10 @@ def test_a_gate_ends_after_its_parent_with_the_robot_at_rest(watched, tmp_path):
 
 def test_in_real_time_the_robot_paces_and_can_be_stopped_from_another_thread(instance):
     backend = HardwareBackend(start_gate(HardwareOptions(real_time=True)))
-    backend.reset([instance])
+    backend.reset(instance)
     start = time.monotonic()
     for _ in range(10):
-        reading = backend.step(FORWARD[None], OPEN)
+        reading = backend.step(told(FORWARD))
     assert time.monotonic() - start > 9 * CONTROL_DT
     assert reading.t[0] >= 10 * CONTROL_DT - 1e-9
 
@@ -591,7 +591,7 @@ def test_in_real_time_the_robot_paces_and_can_be_stopped_from_another_thread(ins
 
 def _go_on(backend: HardwareBackend, twist) -> None:
     for _ in range(200):
-        backend.step(np.array([twist]), OPEN)
+        backend.step(told(twist))
 
 
 def test_a_client_that_stalls_inside_a_frame_neither_keeps_the_robot_nor_another_client(instance):
@@ -617,14 +617,14 @@ def test_a_client_that_stalls_inside_a_frame_neither_keeps_the_robot_nor_another
 # --- one whole task -------------------------------------------------------------------------------------------
 
 
-def test_one_insertion_through_the_hardware_path(backend, instance: Instance):
-    controller = ScriptedInsertion(backend.world)
-    reading, forces = backend.reset([instance]), []
-    for _ in range(2 * HORIZON):
-        reading = backend.step(*controller(reading))
-        forces.append(np.linalg.norm(reading.wrench[0, :3]))
-        if success(reading, backend.world)[0]:
+def test_one_insertion_through_the_hardware_path(backend, instance):
+    controller = ScriptedInsertion(backend.actions)
+    reading, forces = backend.reset(instance), []
+    for _ in range(2 * TASK.steps):
+        reading = backend.step(controller(reading))
+        forces.append(np.linalg.norm(reading.robots[0].wrench[0, :3]))
+        if TASK.success(reading.truth)[0]:
             break
-    assert success(reading, backend.world)[0]
+    assert TASK.success(reading.truth)[0]
     assert {e.verdict for e in backend.evidence(1000)} == {"pass"}
     assert max(forces) < backend.config.max_force

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from dexprior.collision import HybridConfig, HybridStepper, RestitutionFriction
-from dexprior.envs.hybrid import NUT_PAIRS, HybridBackend, hybridize
+from dexprior.envs.hybrid import HybridBackend, hybridize
 from dexprior.envs.panel import Panel
-from dexprior.envs.sim import InsertionEnv, InsertionVectorEnv, SimBackend
+from dexprior.envs.sim import SimBackend
+from dexprior.envs.tasks import TaskEnv, TaskVectorEnv
 from dexprior.errors import BadInput, UnknownName
-from dexprior.worlds.insertion import TRAINING_FAMILY, InsertionConfig
+from dexprior.worlds.tasks import make_task
 
 PHI = np.array([0.5, 0.3])
 PUSHER = [("r_wrist_roll_link", "object")]
@@ -129,36 +130,36 @@ def test_plain_worlds_and_older_environments():
         hybridize(Stepless(), [("ball", "floor")], RestitutionFriction(), PHI)
 
 
-def test_an_insertion_backend_keeps_family_sizes_and_cone():
-    world = InsertionConfig(mass=0.06)
-    plain = SimBackend(1, family=TRAINING_FAMILY, world=world, cone="elliptic")
-    hybrid = hybridize(plain, NUT_PAIRS, RestitutionFriction(), PHI, NEVER)
+def test_a_backend_keeps_task_family_and_worlds():
+    task = make_task("insertion", mass=0.06, cone="elliptic")
+    plain = SimBackend(task, 2, family=task.reality, threads=1)
+    hybrid = hybridize(plain, task.struck, RestitutionFriction(), PHI, NEVER)
     assert isinstance(hybrid, HybridBackend)
-    assert hybrid.world == world
+    assert (hybrid.task, hybrid.n, hybrid.worlds.family) == (task, 2, task.reality)
     assert hybrid.worlds.model.opt.cone == plain.worlds.model.opt.cone
-    instance = Panel.sample("test", TRAINING_FAMILY, 1, seed=0).instances[0]
-    readings = []
+    panel = Panel.sample("test", task, 2, seed=0, family=task.reality)
+    poses = []
     for backend in (plain, hybrid):
-        backend.reset([instance])
-        backend.worlds._qpos[0, backend.worlds._nut + 2] += 0.05
+        backend.reset(panel)
+        backend.worlds.view.pose("nut")[:, 2] += 0.05
         for _ in range(8):
-            reading = backend.step(np.zeros((1, 6)), np.array([0.08]))
-        readings.append(reading.truth.nut)
-    np.testing.assert_allclose(*readings, rtol=0, atol=1e-12)
+            reading = backend.step(backend.actions.commands(np.zeros((2, 7))))
+        poses.append(reading.truth["object"])
+    np.testing.assert_allclose(*poses, rtol=0, atol=1e-12)
     with pytest.raises(BadInput, match="hybrid already"):
-        hybridize(hybrid, NUT_PAIRS, RestitutionFriction(), PHI)
-    with pytest.raises(BadInput, match="2 worlds"):
-        hybridize(SimBackend(2, family=TRAINING_FAMILY), NUT_PAIRS, RestitutionFriction(), PHI)
+        hybridize(hybrid, task.struck, RestitutionFriction(), PHI)
 
 
-@pytest.mark.parametrize("kind", [InsertionEnv, InsertionVectorEnv])
-def test_an_insertion_environment_is_switched_in_place(kind):
-    panel = Panel.sample("test", TRAINING_FAMILY, 2, seed=0)
-    env = kind(SimBackend(1, family=TRAINING_FAMILY), panel)
-    assert hybridize(env, NUT_PAIRS, RestitutionFriction(), PHI) is env
-    vector = env.vector if kind is InsertionEnv else env
+@pytest.mark.parametrize("single", [True, False])
+def test_an_environment_of_the_suite_is_switched_in_place(single):
+    task = make_task("pick_place")
+    env = TaskEnv(task, threads=1) if single else TaskVectorEnv(task, 2, threads=1)
+    assert hybridize(env, [("cube", "table")], RestitutionFriction(), PHI) is env
+    vector = env.vector if single else env
     assert isinstance(vector.backend, HybridBackend)
     env.reset(seed=0)
-    for _ in range(3):
+    vector.worlds.view.pose("cube")[:, 2] += 0.05
+    for _ in range(6):
         observation = env.step(env.action_space.sample())[0]
     assert np.isfinite(observation["proprio"]).all()
+    assert vector.backend.counts["impacts"] >= 1

@@ -10,19 +10,17 @@ import torch
 
 from dexprior.behavior import BehaviorConfig, BehaviorPrior, read_recordings
 from dexprior.data.traces import write_trace
-from dexprior.envs.base import HORIZON, MAX_TWIST
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
 from dexprior.errors import BadInput
 from dexprior.geometry.timing import minimum_jerk
-from dexprior.pipeline.stages import recorded_scenes, stage_policy
-from dexprior.policy.actor import Actor, ActorConfig, load_actor, save_actor
+from dexprior.pipeline.stages import TASK, recorded_scenes, stage_policy
+from dexprior.policy.actor import Actor, ActorConfig, Senses, load_actor, save_actor
 from dexprior.policy.ppo import PpoConfig
 from dexprior.policy.rollout import prior_policy, recorded, run_episodes
 from dexprior.transfer.collection import write_manifest
-from dexprior.worlds.arm import HOME, MAX_OPENING, ArmKinematics
-from dexprior.worlds.insertion import OTHER_FAMILY, TRAINING_FAMILY
-from dexprior.worlds.stepping import CONTROL_DT
+from dexprior.worlds.arm import HOME, ArmKinematics
+from dexprior.worlds.tasks.actions import MAX_TWIST
 
 SMALL = ActorConfig(width=32, point_width=8)
 CONFIG = PpoConfig(
@@ -34,30 +32,29 @@ CONFIG = PpoConfig(
 def expert(panel: Panel) -> BehaviorPrior:
     """Down to the nut, close, up, across, down over the bolt; written down by hand."""
     home = ArmKinematics().forward(HOME[None])[0][0]
-    k = np.arange(1, HORIZON + 1)
+    k = np.arange(1, TASK.steps + 1)
 
     def part(start: int, end: int) -> np.ndarray:
         return minimum_jerk(np.clip((k - start) / (end - start), 0, 1))[:, None]
 
-    tool = np.empty((len(panel), 1, HORIZON, 7))
+    tool = np.empty((len(panel), 1, TASK.steps, 1, 7))
     tool[..., 3:] = [0.0, 1.0, 0.0, 0.0]
     up = np.array([0.0, 0.0, 0.065])
-    for i, scene in enumerate(panel):
-        nut, bolt = (np.array([*place[:2], 0.01]) for place in (scene.nut, scene.bolt))
-        tool[i, 0, :, :3] = home + part(0, 20) * (nut - home) + part(27, 37) * up + part(37, 55) * (bolt - nut)
-        tool[i, 0, :, :3] -= part(57, 72) * up
-    opening = np.broadcast_to(np.where(k < 21, 0.08, 0.0), (len(panel), 1, HORIZON)).copy()
-    return BehaviorPrior(BehaviorConfig(), MAX_TWIST, MAX_OPENING, CONTROL_DT, tool, opening, panel.hash)
+    for i in range(len(panel)):
+        nut, bolt = (np.array([*panel.scenes[name][i, :2], 0.01]) for name in ("nut", "bolt"))
+        tool[i, 0, :, 0, :3] = home + part(0, 20) * (nut - home) + part(27, 37) * up + part(37, 55) * (bolt - nut)
+        tool[i, 0, :, 0, :3] -= part(57, 72) * up
+    end = np.broadcast_to(np.where(k < 21, 1.0, -1.0)[:, None, None], (len(panel), 1, TASK.steps, 1, 1)).copy()
+    return BehaviorPrior(BehaviorConfig(), MAX_TWIST, TASK.control_dt, tool, end, panel.hash)
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     """Four instances of the other world, solved by the expert and recorded; a manifest; a run to start from."""
     folder = tmp_path_factory.mktemp("site")
-    panel = Panel.sample("site", OTHER_FAMILY, 4, seed=3)
-    episodes = run_episodes(
-        prior_policy(expert(panel), np.arange(4)), SimBackend(4, family=OTHER_FAMILY, cone="elliptic"), panel
-    )
+    panel = Panel.sample("site", TASK, 4, seed=3, family=TASK.reality)
+    backend = SimBackend(TASK.other(), 4, family=TASK.reality)
+    episodes = run_episodes(prior_policy(expert(panel), np.arange(4)), backend, panel)
     assert episodes.success.all()
     (folder / "recordings" / "on_site").mkdir(parents=True)
     panel.save(folder / "recordings" / "panel.json")
@@ -65,11 +62,11 @@ def site(tmp_path_factory):
         write_trace(trace, folder / "recordings" / "on_site" / f"{k}.mcap")
     torch.manual_seed(0)
     (folder / "start").mkdir()
-    save_actor(Actor(SMALL), folder / "start" / "actor.safetensors", seed=0, extra={"prior": False})
+    save_actor(Actor(SMALL, Senses.of(backend)), folder / "start" / "actor.safetensors", seed=0, extra={"prior": False})
     reading = SimpleNamespace(episodes=(), counts={"on_site": None})
     manifest = write_manifest(reading, folder / "recordings", folder / "train.json", init=str(folder / "start"))
     (folder / "behavior").mkdir()  # for the training without recordings
-    Panel.sample("train", TRAINING_FAMILY, 4, seed=0, purpose="training").save(folder / "behavior" / "panel.json")
+    Panel.sample("train", TASK, 4, seed=0, purpose="training").save(folder / "behavior" / "panel.json")
     (folder / "behavior" / "behavior.safetensors").write_bytes(b"not read without the prior")
     return folder, panel, manifest
 
@@ -81,7 +78,7 @@ def test_recordings_improve_a_started_policy_over_the_same_without(site):
     result = stage_policy(CONFIG, folder / "behavior", folder / "with", seed=0, use_prior=True, data=manifest)
     assert result["recorded"] == 4
     stage_policy(CONFIG, folder / "behavior", folder / "without", seed=0, use_prior=False, init=folder / "start")
-    unseen = Panel.sample("unseen", OTHER_FAMILY, 4, seed=9)
+    unseen = Panel.sample("unseen", TASK, 4, seed=9, family=TASK.reality)
     follow = prior_policy(expert(unseen), np.arange(4))
     actors = {name: load_actor(folder / name / "actor.safetensors") for name in ("start", "with", "without")}
     apart: dict[str, list[float]] = {name: [] for name in actors}
@@ -92,7 +89,7 @@ def test_recordings_improve_a_started_policy_over_the_same_without(site):
             apart[name].append(float(np.abs(actor.act(observation) - wanted).mean()))
         return wanted
 
-    run_episodes(act, SimBackend(4, family=OTHER_FAMILY, cone="elliptic"), unseen)
+    run_episodes(act, SimBackend(TASK.other(), 4, family=TASK.reality), unseen)
     error = {name: np.mean(rows) for name, rows in apart.items()}
     assert error["with"] < 0.6 * error["without"]
     assert error["with"] < 0.6 * error["start"]
@@ -100,20 +97,20 @@ def test_recordings_improve_a_started_policy_over_the_same_without(site):
 
 def test_what_was_recorded_solves_what_it_was_recorded_on(site):
     _, panel, manifest = site
-    recordings = read_recordings(manifest, max_opening=MAX_OPENING)
+    recordings = read_recordings(manifest)
     scenes, prior = recorded_scenes(recordings, seed=0)
     assert len(scenes) == len(prior.tool) == 4
     assert prior.panel_hash == scenes.hash
-    assert scenes.family == TRAINING_FAMILY
-    assert [i.nut for i in scenes.instances] == [i.nut for i in panel.instances]
-    again = run_episodes(prior_policy(prior, np.arange(4)), SimBackend(4, family=OTHER_FAMILY, cone="elliptic"), panel)
+    assert scenes.family == TASK.family
+    np.testing.assert_array_equal(scenes.scenes["nut"], panel.scenes["nut"])
+    again = run_episodes(prior_policy(prior, np.arange(4)), SimBackend(TASK.other(), 4, family=TASK.reality), panel)
     assert again.success.all()
 
 
 def test_recordings_of_another_panel_are_refused(site):
     folder, panel, manifest = site
-    recordings = read_recordings(manifest, max_opening=MAX_OPENING)
-    Panel.sample("x", OTHER_FAMILY, 4, seed=4).save(folder / "recordings" / "panel.json")
+    recordings = read_recordings(manifest)
+    Panel.sample("x", TASK, 4, seed=4, family=TASK.reality).save(folder / "recordings" / "panel.json")
     with pytest.raises(BadInput, match="the episodes beside it show"):
         recorded_scenes(recordings, seed=0)
     panel.save(folder / "recordings" / "panel.json")

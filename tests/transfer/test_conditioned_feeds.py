@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dexprior.collision import ContactRanges, GeneratorConfig, generate_pairs
-from dexprior.envs.tasks import TaskPanel, TaskVectorEnv
+from dexprior.envs.panel import Panel
+from dexprior.envs.tasks import TaskVectorEnv
 from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily
 from dexprior.transfer.conditioning import (
@@ -75,8 +76,8 @@ def test_environments_and_panels_randomize_with_it(family, tmp_path):
     observation, *_ = env.step(np.zeros((24, env.worlds.action_size)))
     assert all(np.isfinite(value).all() for value in observation.values())
     env.close()
-    panel = TaskPanel.sample("p", task, 5, seed=0, family=family)
-    again = TaskPanel.load(panel.save(tmp_path / "panel.json"))
+    panel = Panel.sample("p", task, 5, seed=0, family=family)
+    again = Panel.load(panel.save(tmp_path / "panel.json"))
     assert again.family == family
     np.testing.assert_array_equal(again.parameters, panel.parameters)
 

@@ -63,7 +63,7 @@ def test_without_a_display_the_off_screen_platform_is_chosen():
 
 @pytest.fixture(scope="module")
 def scene(graphics):
-    model = build_scene(CONFIG, actor="hand", cone="elliptic").compile()
+    model = build_scene(CONFIG).compile()
     data = mujoco.MjData(model)
     data.mocap_pos[model.body("bolt").mocapid[0]] = [0.46, 0.08, 0.0]
     mujoco.mj_forward(model, data)

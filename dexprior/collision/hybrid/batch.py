@@ -64,16 +64,23 @@ class HybridBatch:
             raise BadInput(f"HybridBatch: phi has shape {phi.shape}, but there are {n} worlds")
         rows = phi if phi.ndim == 3 else [pair_phi(phi, len(pairs), collision_model)] * n
         self.collision_model = collision_model
-        self.steppers = tuple(
-            HybridStepper(
-                model, mujoco.MjData(model), pairs, collision_model, rows[i], config, sample=sample, seed=[seed, i]
-            )
-            for i, model in enumerate(worlds)
+        self._made: Callable[[mujoco.MjModel, int], HybridStepper] = lambda model, i: HybridStepper(
+            model, mujoco.MjData(model), pairs, collision_model, rows[i], config, sample=sample, seed=[seed, i]
         )
-        self.data = tuple(stepper.data for stepper in self.steppers)
-        """State of each world; write to it between steps."""
+        self.steppers = [self._made(model, i) for i, model in enumerate(worlds)]
         self._threads = min(threads or os.cpu_count() or 1, n)
         self._pool = ThreadPoolExecutor(self._threads) if self._threads > 1 else None
+
+    @property
+    def data(self) -> tuple[mujoco.MjData, ...]:
+        """State of each world; write to it between steps."""
+        return tuple(stepper.data for stepper in self.steppers)
+
+    def replace(self, world: int, model: mujoco.MjModel) -> None:
+        """Give one world another model of the same scene; its state begins at the model's default, counts go on."""
+        counts = self.steppers[world].counts
+        self.steppers[world] = self._made(model, world)
+        self.steppers[world].counts = counts
 
     @property
     def n(self) -> int:
@@ -95,12 +102,13 @@ class HybridBatch:
         """A copy of the velocities."""
         return np.stack([data.qvel for data in self.data])
 
-    def step(self, nstep: int = 1) -> None:
-        """Advance all worlds by time steps.
+    def step(self, nstep: int = 1, worlds: Sequence[int] | np.ndarray | None = None) -> None:
+        """Advance some worlds (all by default) by time steps.
 
         Worlds wait for one another only where the model must answer an impact.
         """
-        remaining = np.full(self.n, nstep)
+        remaining = np.zeros(self.n, dtype=int)
+        remaining[slice(None) if worlds is None else np.asarray(worlds)] = nstep
         while True:
             events = self._each(lambda i: self._run_to_event(i, remaining), np.flatnonzero(remaining).tolist())
             struck = [(i, event) for i, event in events if event is not None]

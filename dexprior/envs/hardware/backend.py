@@ -11,21 +11,22 @@ from jaxtyping import Float
 
 from dexprior.config import to_plain, validate
 from dexprior.envs import wire
-from dexprior.envs.base import Reading, success
+from dexprior.envs.base import ActionSpec, Reading, RobotCommand, RobotReading
 from dexprior.envs.hardware.driver import RobotState
 from dexprior.envs.hardware.evidence import Evidence, evidence_from_plain
 from dexprior.envs.hardware.gate import GateConfig
+from dexprior.envs.hardware.gripper import require_gripper
 from dexprior.envs.hardware.loopback import state_from_plain
 from dexprior.envs.hardware.options import PROTOCOL, VERSION, HardwareOptions
-from dexprior.envs.messages import scene_to_plain
-from dexprior.envs.panel import Instance
+from dexprior.envs.messages import instance_to_plain, task_from_plain, task_to_plain
+from dexprior.envs.panel import Panel
 from dexprior.envs.processes import ServerProcess
 from dexprior.envs.session import Session
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
 from dexprior.geometry.rotations import quat_rotate
 from dexprior.types import Command
-from dexprior.worlds.insertion import InsertionConfig
+from dexprior.worlds.tasks import Task
 
 __all__ = ["HardwareBackend", "start_gate"]
 
@@ -36,8 +37,8 @@ _ON_THE_WAY = 0.01  # [s] by which a state is older when the gate judges the com
 def start_gate(
     options: HardwareOptions | None = None,
     *,
+    task: Task | None = None,
     family: ParameterFamily | None = None,
-    world: InsertionConfig | None = None,
     start_timeout: float = 60.0,
 ) -> ServerProcess:
     """Run a gate with its robot in processes of their own; use as a context manager, `address` says where the gate is.
@@ -46,8 +47,8 @@ def start_gate(
 
     Args:
         options: which robot, and what may be sent to it.
-        family: of the loopback robot's world; by default the other world. One set of values is drawn, once.
-        world: sizes of nut and bolt.
+        task: what is done in its cell; by default the insertion in its other world.
+        family: of the loopback robot's world; the task's `reality` by default. One set of values is drawn, once.
         start_timeout: seconds to wait until it listens.
 
     Raises:
@@ -56,7 +57,7 @@ def start_gate(
     files = {
         "options": None if options is None else to_plain(options),
         "family": None if family is None else family.to_json(),
-        "world": None if world is None else to_plain(world),
+        "task": None if task is None else task_to_plain(task),
     }
     return ServerProcess(_SERVER, ["--with-parent", "--port", "0"], start_timeout=start_timeout, files=files)
 
@@ -79,6 +80,8 @@ class HardwareBackend:
         BadInput: something else listens there.
     """
 
+    n = 1
+
     def __init__(
         self,
         address: tuple[str, int] | ServerProcess,
@@ -89,7 +92,9 @@ class HardwareBackend:
     ) -> None:
         self._session = Session(address, (PROTOCOL, VERSION), timeout=timeout, peer="safety gate")
         self._timeout, self._clock, self._saturate = timeout, clock, saturate
-        self._world = validate(InsertionConfig, self._session.told("world", dict), where="safety gate: world")
+        self.task = task_from_plain(self._session.told("task", dict), "safety gate: task")
+        self.actions = ActionSpec(self.task.layout().rigs, "cartesian", self.task.control_dt)
+        self._gripper = require_gripper(self.actions)
         self.config = validate(GateConfig, self._session.told("gate", dict), where="safety gate: gate")
         self._ages = self._session.told("real_time", bool)
         period = float(wire.array_from(self._session.description, "period", limit=10.0))
@@ -100,57 +105,47 @@ class HardwareBackend:
         self._state: RobotState | None = None
         self._succeeded: bool | None = None
 
-    @property
-    def n(self) -> int:
-        """Number of worlds."""
-        return 1
-
-    @property
-    def world(self) -> InsertionConfig:
-        """Sizes of nut and bolt."""
-        return self._world
-
-    def reset(self, instances: Sequence[Instance]) -> Reading:
+    def reset(self, panel: Panel, ids: np.ndarray | None = None) -> Reading:
         """Prepare the cell for one instance. Does not end a stop: `recover` does.
 
         Raises:
-            BadInput: not exactly one instance.
+            BadInput: not exactly one instance, or one of another task.
             SafetyStop: the gate is latched, or too many tasks failed in a row.
             ConnectionLost: the gate or the robot is gone.
         """
-        if len(instances) != 1:
-            raise BadInput(f"{len(instances)} instances for one robot")
-        request = {"type": "prepare", "succeeded": self._succeeded} | scene_to_plain(instances[0])
+        panel.require(self.task, 1)
+        request = {"type": "prepare", "succeeded": self._succeeded} | instance_to_plain(panel)
         self._succeeded = None
         state = self._told(request)
         self._start = state.t
         return self._reading(state)
 
-    def step(self, twist: Float[np.ndarray, "n 6"], opening: Float[np.ndarray, " n"]) -> Reading:
+    def step(self, commands: Sequence[RobotCommand]) -> Reading:
         """Offer one command to the gate, and read the state after its period.
 
         A refused command is a period of standing still; `evidence` says why.
 
         Raises:
-            BadInput: not one twist and one opening.
+            BadInput: not one twist and the controls of one gripper.
             SafetyStop: the gate stopped the robot.
             ConnectionLost: the gate or the robot is gone.
         """
-        twist, opening = np.asarray(twist, dtype=np.float64), np.asarray(opening, dtype=np.float64)
-        if twist.shape != (1, 6) or opening.shape != (1,):
-            raise BadInput(f"twist {twist.shape} and opening {opening.shape}, expected (1, 6) and (1,)")
+        shapes = [(command.arm.shape, command.end.shape) for command in commands]
+        if shapes != [((1, 6), (1, self._gripper.pads))]:
+            raise BadInput(f"commands of shapes {shapes}, expected [((1, 6), (1, {self._gripper.pads}))]")
+        twist, opening = commands[0].arm, self._gripper.opening(commands[0].end)
         self._seq += 1
         command = Command(
             seq=self._seq,
             t=self._clock(),
             mode="cartesian_velocity",
             value=self._saturated(twist[0]) if self._saturate else twist[0],
-            gripper=float(opening[0]),
+            gripper=opening,
         )
         self._session.request({"type": "command", "command": wire.command_to_plain(command)})
         reading = self._reading(self._told({"type": "read"}))
         if reading.truth is not None:
-            self._succeeded = bool(self._succeeded) or bool(success(reading, self._world)[0])
+            self._succeeded = bool(self._succeeded) or bool(self.task.success(reading.truth)[0])
         return reading
 
     def evidence(self, last: int = 100) -> tuple[Evidence, ...]:
@@ -218,14 +213,12 @@ class HardwareBackend:
         return self._state
 
     def _reading(self, state: RobotState) -> Reading:
-        return Reading(
-            t=np.array([state.t - self._start]),
+        robot = RobotReading(
             q=state.q[None],
             qd=state.qd[None],
             tcp=state.tcp[None],
-            opening=np.array([state.opening]),
+            end=self._gripper.controls(state.opening),  # each pad's way
             wrench=state.wrench[None],
             touch=state.touch[None],
-            cloud=state.cloud[None],
-            truth=state.truth,
         )
+        return Reading(t=np.array([state.t - self._start]), robots=(robot,), cloud=state.cloud[None], truth=state.truth)

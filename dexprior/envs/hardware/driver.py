@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.envs.base import Truth
-from dexprior.envs.panel import Instance
+from dexprior.envs.panel import Panel
 from dexprior.types import Command
 from dexprior.types.check import Checker
 
@@ -87,7 +87,7 @@ class Driver(Protocol):
         """
         ...
 
-    def prepare(self, instance: Instance) -> RobotState:
+    def prepare(self, instance: Panel) -> RobotState:
         """Go to the home posture with an open gripper, objects placed (by an operator, where they are real).
 
         This motion is the driver's own and does not pass the gate.

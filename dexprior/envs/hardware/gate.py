@@ -28,11 +28,11 @@ from dexprior.config import Ge, Gt, Le, config
 from dexprior.envs.hardware.driver import Driver, RobotState
 from dexprior.envs.hardware.envelope import Box, Envelope, Point
 from dexprior.envs.hardware.evidence import Evidence, Rule, Verdict, save_evidence, trace_of
+from dexprior.envs.hardware.gripper import gripper_of
 from dexprior.envs.hardware.profile import RobotProfile
-from dexprior.envs.panel import Instance
+from dexprior.envs.panel import Panel
 from dexprior.errors import BadInput, ConnectionLost, SafetyStop
 from dexprior.types import Command, CommandMode, Trace
-from dexprior.worlds.arm import MAX_OPENING
 from dexprior.worlds.rigs import rig_chain
 
 __all__ = ["GateConfig", "SafetyGate"]
@@ -147,6 +147,8 @@ class SafetyGate:
         self._clock, self._lockstep = clock, lockstep
         rig, chain = rig_chain(self.config.robot.arm, self.config.robot.end)
         self._jacobian = chain.jacobian
+        gripper = gripper_of(rig)
+        self._widest = 0.0 if gripper is None else gripper.widest  # [m]
         self._limits = [(float(low), float(high)) for low, high in rig.arm.limits]
         self._damping = _DAMPING**2 * np.eye(6)
         self._envelope: Envelope | None = None
@@ -240,13 +242,11 @@ class SafetyGate:
         self.require_unlatched()
         return self.look(self._of_driver(read or driver.read, driver, None), driver)
 
-    def prepare(
-        self, instance: Instance, driver: Driver, prepare: Callable[[], RobotState] | None = None
-    ) -> RobotState:
+    def prepare(self, instance: Panel, driver: Driver, prepare: Callable[[], RobotState] | None = None) -> RobotState:
         """Let the driver go home with the objects placed; the state afterwards, looked at.
 
         Args:
-            instance: where the objects are.
+            instance: where the objects are; a panel of one.
             driver: the robot.
             prepare: gives the state where the driver went home in another thread.
 
@@ -407,8 +407,8 @@ class SafetyGate:
         if turn > c.max_angular_speed * (1 + _TOLERANCE):
             return _Finding("angular_speed", turn, c.max_angular_speed, "rad/s", f"{turn:.3f} rad/s asked for")
         opening = command.gripper
-        if opening is not None and not -_TOLERANCE <= opening <= MAX_OPENING + _TOLERANCE:
-            return _Finding("opening", opening, MAX_OPENING, "m", f"opening of {opening:.4f} m asked for")
+        if opening is not None and not -_TOLERANCE <= opening <= self._widest + _TOLERANCE:
+            return _Finding("opening", opening, self._widest, "m", f"opening of {opening:.4f} m asked for")
         return self._judge_place(value, speed, period, age) or self._judge_joints(value, period)
 
     def _judge_place(self, value: list[float], speed: float, period: float, age: float) -> _Finding | None:

@@ -5,25 +5,24 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from dexprior.config import to_plain
 from dexprior.envs import wire
 from dexprior.envs.base import Reading
 from dexprior.envs.hardware.driver import RobotState
 from dexprior.envs.hardware.profile import RobotProfile
-from dexprior.envs.messages import scene_to_plain, truth_from_plain, truth_to_plain
-from dexprior.envs.panel import Instance
+from dexprior.envs.messages import instance_to_plain, task_to_plain, truth_from_plain, truth_to_plain
+from dexprior.envs.panel import Panel
 from dexprior.envs.processes import ServerProcess
 from dexprior.errors import ConnectionLost
 from dexprior.families import ParameterFamily
 from dexprior.types import Command
-from dexprior.worlds.insertion import InsertionConfig
-from dexprior.worlds.stepping import CONTROL_DT
+from dexprior.worlds.tasks import Task
 
 __all__ = ["PROTOCOL", "VERSION", "LoopbackDriver", "plain_of_state", "state_from_plain", "state_to_plain"]
 
-PROTOCOL, VERSION = "dexprior.robot", 1
+PROTOCOL, VERSION = "dexprior.robot", 2
 
 _ROBOT = "dexprior.envs.hardware.robot"
 _FIELDS: dict[str, tuple[int | str, ...]] = {
@@ -40,9 +39,8 @@ class LoopbackDriver:
     process starts on `connect`, and ends on `close` and when this process dies.
 
     Args:
-        family: of the robot's world; by default the other world. One set of values is drawn, once.
-        world: sizes of nut and bolt.
-        cone: friction cone of its solver.
+        task: what its world is made for; by default the insertion in its other world.
+        family: of the robot's world; the task's `reality` by default. One set of values is drawn, once.
         seed: draws that set of values.
         real_time: whether the robot's clock runs with the wall's. If not, time passes on the robot only while
             it carries out a command, or in `idle`: as fast as asked, and the same in every run.
@@ -55,9 +53,8 @@ class LoopbackDriver:
     def __init__(
         self,
         *,
+        task: Task | None = None,
         family: ParameterFamily | None = None,
-        world: InsertionConfig | None = None,
-        cone: Literal["pyramidal", "elliptic"] = "elliptic",
         seed: int = 0,
         real_time: bool = False,
         profile: RobotProfile | None = None,
@@ -67,10 +64,10 @@ class LoopbackDriver:
     ) -> None:
         self._files = {
             "family": None if family is None else family.to_json(),
-            "world": None if world is None else to_plain(world),
+            "task": None if task is None else task_to_plain(task),
             "profile": None if profile is None else to_plain(profile),
         }
-        self._arguments = ["--with-parent", "--cone", cone, "--seed", str(seed)]
+        self._arguments = ["--with-parent", "--seed", str(seed)]
         self._arguments += ["--real-time"] * real_time + ["--no-tracker"] * (not tracker)
         self.real_time = real_time
         self._timeout, self._port = timeout, port
@@ -82,7 +79,7 @@ class LoopbackDriver:
     @property
     def period(self) -> float:
         """Seconds that one command is carried out for."""
-        return CONTROL_DT
+        return Task.control_dt
 
     @property
     def process(self) -> ServerProcess:
@@ -99,9 +96,9 @@ class LoopbackDriver:
             self._robot = ServerProcess(_ROBOT, self._arguments, files=self._files)
         self._connection, self._stopping = self._reach(), self._reach()
 
-    def prepare(self, instance: Instance) -> RobotState:
+    def prepare(self, instance: Panel) -> RobotState:
         """Put the arm home and the objects in place; the instance's parameters are not sent."""
-        return self._state({"type": "prepare"} | scene_to_plain(instance))
+        return self._state({"type": "prepare"} | instance_to_plain(instance))
 
     def read(self) -> RobotState:
         """The state at the end of the last accepted command's period."""
@@ -162,7 +159,9 @@ def state_to_plain(
     reading: Reading, *, t: float, seq: int, status: str, peak_force: float, tracker: bool
 ) -> dict[str, Any]:
     """What the robot says about itself, from the reading of its one world."""
-    plain: dict[str, Any] = {name: getattr(reading, name)[0] for name in _FIELDS if name != "peak_force"}
+    robot = reading.robots[0]
+    plain: dict[str, Any] = {name: getattr(robot, name)[0] for name in ("q", "qd", "tcp", "wrench", "touch")}
+    plain |= {"opening": robot.end[0].sum(), "cloud": reading.cloud[0]}
     plain |= {"t": t, "seq": seq, "status": status, "peak_force": peak_force}
     return plain | {"truth": truth_to_plain(reading.truth) if tracker else None}
 

@@ -10,7 +10,7 @@ from dexprior.envs.serving import ServingLimits
 
 __all__ = ["LIMITS", "PROTOCOL", "VERSION", "HardwareOptions"]
 
-PROTOCOL, VERSION = "dexprior.gate", 1
+PROTOCOL, VERSION = "dexprior.gate", 2
 LIMITS = ServingLimits(idle=86_400.0)
 """Of gate and robot: a stop connection is silent until it is needed, and a dead client closes its socket."""
 
@@ -25,13 +25,11 @@ class HardwareOptions:
     """Of a loopback robot that runs already; None starts one, which ends with the gate."""
     gate: GateConfig = GateConfig()
     """What may be sent to it, and how it slows down."""
-    cone: Literal["pyramidal", "elliptic"] = "elliptic"
-    """Friction cone of the loopback robot's world."""
     seed: Annotated[int, Ge(0)] = 0
     """Draws the values of the loopback robot's world."""
     real_time: bool = False
     """Whether the loopback robot's clock runs with the wall's."""
     tracker: bool = True
-    """Whether the loopback robot tells the truth about the nut."""
+    """Whether the loopback robot tells the truth about the object."""
     keep: str | None = None
     """Folder for the gate's evidence, written whenever it stops the robot and when it ends."""

@@ -12,21 +12,22 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import mujoco
 import numpy as np
 
 from dexprior.config import validate
 from dexprior.envs import wire
-from dexprior.envs.base import Reading
+from dexprior.envs.base import Reading, RobotCommand
 from dexprior.envs.hardware.driver import RobotStatus
+from dexprior.envs.hardware.gripper import require_gripper
 from dexprior.envs.hardware.loopback import PROTOCOL, VERSION, state_to_plain
 from dexprior.envs.hardware.options import LIMITS
 from dexprior.envs.hardware.profile import RobotProfile
-from dexprior.envs.messages import scene_from_plain
-from dexprior.envs.panel import Instance
+from dexprior.envs.messages import instance_from_plain
+from dexprior.envs.panel import Panel
 from dexprior.envs.processes import announce, exit_with_parent
 from dexprior.envs.serving import Service, serve
 from dexprior.envs.sim import SimBackend
@@ -36,23 +37,20 @@ from dexprior.families import ParameterFamily
 from dexprior.reading import read_json_object
 from dexprior.types import Command
 from dexprior.worlds.arm import MAX_OPENING
-from dexprior.worlds.insertion import InsertionConfig
-from dexprior.worlds.stepping import CONTROL_DT
+from dexprior.worlds.tasks import Task
 
 __all__ = ["LoopbackRobot", "RobotService", "main"]
 
 _CLOCK_START = 1000.0  # [s] so that nobody takes the device's clock for another one
 _FAST = 10.0  # [m/s, rad/s, m] beyond what any arm does
-_NUT, _BOLT = (0.44, -0.1, 0.0), (0.46, 0.1, 0.0)  # [m] where things are before the first `prepare`
 
 
 class LoopbackRobot:
     """One robot cell; time passes on it in `tick` only.
 
     Args:
+        task: what its world is made for: one robot with a parallel gripper.
         family: of its contact and noise parameters.
-        world: sizes of nut and bolt.
-        cone: friction cone of its solver.
         seed: draws its one set of values.
         real_time: whether somebody calls `tick` by the wall's clock; if not, each command does.
         profile: how it slows down, and how soon it misses a command.
@@ -61,30 +59,36 @@ class LoopbackRobot:
 
     def __init__(
         self,
+        task: Task,
         family: ParameterFamily,
         *,
-        world: InsertionConfig | None = None,
-        cone: Literal["pyramidal", "elliptic"] = "elliptic",
         seed: int = 0,
         real_time: bool = False,
         profile: RobotProfile | None = None,
         tracker: bool = True,
     ) -> None:
         self.real_time, self.profile, self.tracker = real_time, profile or RobotProfile(), tracker
-        self._backend = SimBackend(1, family=family, world=world, cone=cone, stepper=self._substep)
-        address = self._backend.worlds.model.sensor("wrench_force").adr[0]
-        self._force = slice(address, address + 3)
-        self._controller = self._backend.worlds.controller
+        self._task, self._family, self._dt = task, family, task.control_dt
+        self._backend = SimBackend(task, 1, family=family, threads=1)
+        self._gripper = require_gripper(self._backend.actions)
+        self._backend.worlds.watch(1, self._look)
+        self._controller = self._backend.worlds.controllers[0]
         self._tare, self._peak = np.zeros(3), 0.0
         self._peaks: dict[int, float] = {}  # largest force since a client's last state, apart from `_peak`
-        self._values = family.as_dict(family.sample(np.random.default_rng(seed), 1)[0])
+        self._values = family.sample(np.random.default_rng(seed), 1)[0]
         self._clock = _CLOCK_START
         self._stopped = False
         self._command: Command | None = None
         self._twist = np.zeros(6)  # that it carries out now
         self._driving: int | None = None  # the client whose commands it carries out
         self._accepted = self._done = -1
-        self._reading = self._place(Instance(_NUT, _BOLT, 0.0, self._values, 0))
+        first = Panel.sample("first", task, 1, seed=0, family=family)  # where things are before the first `prepare`
+        self._reading = self._place(replace(first, parameters=self._values[None]))
+
+    @property
+    def period(self) -> float:
+        """Seconds that one command is carried out for."""
+        return self._dt
 
     @property
     def status(self) -> RobotStatus:
@@ -93,7 +97,7 @@ class LoopbackRobot:
             return "stopped"
         if self._command is None:
             return "ready"
-        stale = self._clock - self._heard >= CONTROL_DT + self.profile.watchdog - 1e-9
+        stale = self._clock - self._heard >= self._dt + self.profile.watchdog - 1e-9
         return "holding" if stale else "moving"
 
     def tick(self) -> None:
@@ -101,12 +105,12 @@ class LoopbackRobot:
         moving = self._command if self.status == "moving" else None
         mean = self._twist = moving.value if moving is not None else self._twist
         if moving is None and self._twist.any():
-            mean, self._twist = _slowed(self._twist, self.profile, CONTROL_DT)
+            mean, self._twist = _slowed(self._twist, self.profile, self._dt)
             # the targets keep the lead that this speed needs: one that had turned into force on the environment goes
-            self._controller.reset(np.array([0]), self._reading.q)
-            self._controller.step(self._reading.q, self._twist[None], self.profile.lag)
-        self._reading = self._backend.step(mean[None], np.array([self._opening]))
-        self._clock += CONTROL_DT
+            self._controller.reset(np.array([0]), self._reading.robots[0].q)
+            self._controller.step(self._reading.robots[0].q, self._twist[None], self.profile.lag)
+        self._reading = self._backend.step((RobotCommand(mean[None], self._gripper.controls(self._opening)),))
+        self._clock += self._dt
         if moving is not None:
             self._done = self._accepted
 
@@ -131,7 +135,7 @@ class LoopbackRobot:
             self._command = None
         elif kind == "prepare":
             self._require_running("prepare")
-            self._reading = self._place(scene_from_plain(message, self._values))
+            self._reading = self._place(instance_from_plain(message, self._task, self._family, self._values))
             return self._state(client)
         elif kind == "idle":
             self._idle(float(wire.array_from(message, "seconds", limit=60.0)))
@@ -164,23 +168,26 @@ class LoopbackRobot:
             raise BadInput("idle: this robot's clock runs by itself; just wait")
         if seconds < 0:
             raise BadInput(f"idle: {seconds} s, allowed are 0 to 60")
-        for _ in range(round(seconds / CONTROL_DT)):
+        for _ in range(round(seconds / self._dt)):
             self.tick()
 
-    def _place(self, instance: Instance) -> Reading:
+    def _place(self, instance: Panel) -> Reading:
         self._command = None
         self._twist = np.zeros(6)
         self._heard = self._clock
         self._opening = MAX_OPENING
-        reading = self._backend.reset([instance])
-        self._tare, self._peak = self._backend.worlds.data.sensordata[self._force].copy(), 0.0
+        reading = self._backend.reset(instance)
+        self._tare, self._peak = self._force.copy(), 0.0
         self._peaks = dict.fromkeys(self._peaks, 0.0)
         return reading
 
-    def _substep(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
-        """One step of the physics, with an eye on the force between two states."""
-        mujoco.mj_step(model, data)
-        self._peak = max(self._peak, float(np.linalg.norm(data.sensordata[self._force] - self._tare)))
+    @property
+    def _force(self) -> np.ndarray:
+        return self._backend.worlds.view.sensor(self._backend.worlds.rigs[0].name("wrench_force"))[0]
+
+    def _look(self) -> None:
+        """After every step of the physics: the force between two states."""
+        self._peak = max(self._peak, float(np.linalg.norm(self._force - self._tare)))
 
     def _state(self, client: int) -> dict[str, Any]:
         self._peaks.setdefault(client, 0.0)
@@ -229,7 +236,7 @@ class RobotService(Service):
 
     def __init__(self, robot: LoopbackRobot) -> None:
         self.robot = robot
-        self._due = time.monotonic() + CONTROL_DT
+        self._due = time.monotonic() + robot.period
 
     def answer(self, client: int, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer to a request; see `LoopbackRobot.answer`."""
@@ -246,7 +253,7 @@ class RobotService(Service):
     def tick(self) -> None:
         """Carry on for one period; an overloaded machine loses time, it never races."""
         self.robot.tick()
-        self._due = max(self._due + CONTROL_DT, time.monotonic())
+        self._due = max(self._due + self.robot.period, time.monotonic())
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -260,16 +267,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.with_parent:
         exit_with_parent()
     try:
-        family, world = chosen_world(chosen)
+        task, family = chosen_world(chosen)
         profile = {} if chosen.profile is None else read_json_object(chosen.profile)
         how = validate(RobotProfile, profile, where=str(chosen.profile))
         listener = wire.listen(wire.LOCALHOST, chosen.port)
     except DexpriorError as error:
         parser.exit(2, f"loopback robot: {error}\n")
     robot = LoopbackRobot(
+        task,
         family,
-        world=world,
-        cone=chosen.cone,
         seed=chosen.seed,
         real_time=chosen.real_time,
         profile=how,

@@ -28,16 +28,17 @@ from dexprior.envs.hardware.evidence import evidence_to_plain
 from dexprior.envs.hardware.gate import SafetyGate
 from dexprior.envs.hardware.loopback import LoopbackDriver, plain_of_state
 from dexprior.envs.hardware.options import LIMITS, PROTOCOL, VERSION, HardwareOptions
-from dexprior.envs.messages import scene_from_plain
+from dexprior.envs.messages import instance_from_plain, task_from_plain, task_to_plain
 from dexprior.envs.processes import announce
 from dexprior.envs.serving import Service, serve
 from dexprior.errors import BadInput, DexpriorError
 from dexprior.families import ParameterFamily
 from dexprior.reading import flag, read_json_object, shown, text
-from dexprior.worlds.insertion import OTHER_FAMILY, InsertionConfig
+from dexprior.worlds.tasks import Task, make_task
 
 __all__ = ["GateService", "main"]
 
+_NOTHING = ParameterFamily("not the gate's to know", ())
 _MOST_EVIDENCE = 1000  # decisions in one answer: half of the largest message
 _POLL = 1e-3  # [s] between two looks at whether a state has come
 _STANDING = 0.02  # [rad/s] of every joint
@@ -50,17 +51,15 @@ class GateService(Service):
     Args:
         gate: the only way to the robot.
         driver: of the robot, connected.
-        world: sizes of nut and bolt in the cell.
+        task: what is done in the cell; the insertion by default.
         keep: folder for the evidence.
     """
 
     protocol, version, name = PROTOCOL, VERSION, "safety gate"
 
-    def __init__(
-        self, gate: SafetyGate, driver: Driver, *, world: InsertionConfig | None = None, keep: Path | None = None
-    ) -> None:
+    def __init__(self, gate: SafetyGate, driver: Driver, *, task: Task | None = None, keep: Path | None = None) -> None:
         self.gate, self.driver = gate, driver
-        self._world, self._keep = world or InsertionConfig(), keep
+        self._task, self._keep = task or make_task("insertion"), keep
         self._driving: int | None = None
         self._heard = 0.0
         self._kept: object = None
@@ -142,7 +141,7 @@ class GateService(Service):
         if kind == "describe":
             return {
                 "type": "description",
-                "world": to_plain(self._world),
+                "task": task_to_plain(self._task),
                 "gate": to_plain(self.gate.config),
                 "period": self.driver.period,
                 "real_time": self.driver.real_time,
@@ -187,7 +186,7 @@ class GateService(Service):
 
     def _prepare(self, client: int, message: Mapping[str, Any]) -> dict[str, Any] | None:
         """The state at home, or None while the robot is on its way there."""
-        scene, succeeded = scene_from_plain(message, {}), message.get("succeeded")
+        scene, succeeded = instance_from_plain(message, self._task, _NOTHING, np.zeros(0)), message.get("succeeded")
         if self._homing is None:
             if succeeded is not None:
                 flag(succeeded, "field 'succeeded'")
@@ -250,21 +249,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--port", type=int, default=0, help="0 lets the system choose; always on 127.0.0.1")
     parser.add_argument("--options", type=Path, help="JSON file: which robot, and what may be sent to it")
     parser.add_argument("--family", type=Path, help="JSON file of the loopback robot's parameter family")
-    parser.add_argument("--world", type=Path, help="JSON file of nut and bolt sizes")
+    parser.add_argument("--task", type=Path, help="JSON file of what is done in the cell: name and settings")
     parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
     chosen = parser.parse_args(arguments)
     try:
         plain = {} if chosen.options is None else read_json_object(chosen.options)
         options = validate(HardwareOptions, plain, where=str(chosen.options))
-        sizes = {} if chosen.world is None else read_json_object(chosen.world)
-        world = validate(InsertionConfig, sizes, where=str(chosen.world))
+        task = make_task("insertion").other()
+        if chosen.task is not None:
+            task = task_from_plain(read_json_object(chosen.task), str(chosen.task))
         keep = None if options.keep is None else Path(options.keep)
         if keep is not None:
             keep.mkdir(parents=True, exist_ok=True)
         driver = LoopbackDriver(
-            family=OTHER_FAMILY if chosen.family is None else ParameterFamily.read(chosen.family),
-            world=world,
-            cone=options.cone,
+            task=task,
+            family=task.reality if chosen.family is None else ParameterFamily.read(chosen.family),
             seed=options.seed,
             real_time=options.real_time,
             profile=options.gate.robot,
@@ -276,7 +275,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         listener = wire.listen(wire.LOCALHOST, chosen.port)
     except (DexpriorError, OSError) as error:
         parser.exit(2, f"safety gate: {error}\n")
-    service = GateService(gate, driver, world=world, keep=keep)
+    service = GateService(gate, driver, task=task, keep=keep)
     announce(listener)
     try:
         serve(service, listener, LIMITS, parent=0 if chosen.with_parent else None)

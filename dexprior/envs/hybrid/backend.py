@@ -1,77 +1,81 @@
-"""The simulated world with a learned collision model in place of MuJoCo's answer to the nut's impacts."""
+"""Simulated worlds with a learned collision model in place of MuJoCo's answer to the object's impacts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from dexprior.collision import Surrogate
-from dexprior.collision.hybrid import HybridConfig, HybridStep, Side
+from dexprior.collision.hybrid import HybridConfig, Side
+from dexprior.envs.hybrid.engine import HybridEngine
 from dexprior.envs.sim import SimBackend
 from dexprior.errors import BadInput
-from dexprior.families import ParameterFamily
 from dexprior.types import CollisionModel
-from dexprior.worlds.insertion import TRAINING_FAMILY, InsertionConfig
+from dexprior.worlds.engine import Engine
+from dexprior.worlds.tasks import Task
 
-__all__ = ["NUT_PAIRS", "HybridBackend"]
-
-NUT_PAIRS: tuple[tuple[Side, Side], ...] = (("nut", "table"), ("nut", "bolt"))
-"""The nut with the table and with the bolt, each as one contact patch of all of the nut's geoms."""
+__all__ = ["HybridBackend"]
 
 
 class HybridBackend(SimBackend):
-    """One simulated world (n = 1) stepped by `HybridStepper`; see `dexprior.envs.base.Backend`.
+    """n simulated worlds stepped by a `HybridEngine`; see `dexprior.envs.base.Backend`.
 
     Args:
+        task: what is done.
+        n: worlds.
         collision_model: answers the impacts; see `HybridBackend.load` for one on disk.
-        phi: its parameters: for all pairs, or one row a pair.
-        family: of what remains MuJoCo's: pushing, resting, gripping.
-        pairs: bodies or geoms whose impacts are the collision model's.
-        world: sizes of nut and bolt.
-        cone: friction cone of MuJoCo's solver.
+        phi: its parameters: for all pairs, one row a pair, or one row a pair in each world.
+        pairs: bodies or geoms whose impacts are the collision model's; the task's `struck` by default.
         config: when the collision model is asked.
-        sample, seed: whether to draw its answers, as for `HybridStepper`.
+        sample, seed: whether to draw its answers, as for `HybridBatch`.
+        options: of `SimBackend`.
+
+    Raises:
+        BadInput: no pair is named, here or by the task.
     """
 
     def __init__(
         self,
+        task: Task,
+        n: int,
         collision_model: CollisionModel,
-        phi: Float[np.ndarray, "*pair parameter"],
+        phi: Float[np.ndarray, "*world_pair parameter"],
         *,
-        family: ParameterFamily = TRAINING_FAMILY,
-        pairs: Sequence[tuple[Side, Side]] = NUT_PAIRS,
-        world: InsertionConfig | None = None,
-        cone: Literal["pyramidal", "elliptic"] = "pyramidal",
+        pairs: Sequence[tuple[Side, Side]] | None = None,
         config: HybridConfig | None = None,
         sample: bool = False,
         seed: int = 0,
+        **options: Any,
     ) -> None:
-        self.hybrid = HybridStep(pairs, collision_model, phi, config, sample=sample, seed=seed)
-        super().__init__(1, family=family, world=world, cone=cone, stepper=self.hybrid)
-        self.hybrid.bind(self.worlds.model, self.worlds.data)  # so that a wrong pair or phi is found now
+        watched: Sequence[tuple[Side, Side]] = task.struck if pairs is None else pairs
+        if not watched:
+            raise BadInput(f"task {task.name!r} names no pair that a collision model may answer: give pairs")
+
+        def around(batch: Engine) -> Engine:
+            return HybridEngine(batch, watched, collision_model, phi, config, sample=sample, seed=seed)
+
+        super().__init__(task, n, around=around, **options)
 
     @classmethod
     def load(
         cls,
+        task: Task,
+        n: int,
         checkpoint: str | Path,
         *,
-        phi: Float[np.ndarray, "*pair parameter"] | None = None,
-        family: ParameterFamily = TRAINING_FAMILY,
-        pairs: Sequence[tuple[Side, Side]] = NUT_PAIRS,
-        world: InsertionConfig | None = None,
-        cone: Literal["pyramidal", "elliptic"] = "pyramidal",
-        config: HybridConfig | None = None,
+        phi: Float[np.ndarray, " parameter"] | None = None,
+        **options: Any,
     ) -> HybridBackend:
         """With a collision model from disk (`dexprior.collision/1`).
 
         Args:
+            task, n, options: as for the class.
             checkpoint: its file.
             phi: contact parameters; by default those that the file was identified with.
-            family, pairs, world, cone, config: as for the class.
 
         Raises:
             ArtifactError: the file is missing, damaged or of another kind.
@@ -82,9 +86,16 @@ class HybridBackend(SimBackend):
         if chosen is None:
             names = ", ".join(surrogate.parameters)
             raise BadInput(f"{checkpoint} holds no identified contact parameters: give phi ({names})")
-        return cls(surrogate, chosen, family=family, pairs=pairs, world=world, cone=cone, config=config)
+        return cls(task, n, surrogate, chosen, **options)
+
+    @property
+    def engine(self) -> HybridEngine:
+        """What steps the worlds."""
+        engine = self.worlds.engine
+        assert isinstance(engine, HybridEngine)  # as it was made
+        return engine
 
     @property
     def counts(self) -> dict[str, int]:
-        """What the stepper did since this backend was made; see `HybridStepper.counts`."""
-        return self.hybrid.counts
+        """What the collision model did since this backend was made; see `HybridStepper.counts`."""
+        return self.engine.counts

@@ -12,7 +12,8 @@ from jaxtyping import Float
 
 from dexprior.collision.hybrid import HybridConfig, HybridStep, HybridStepper, Side
 from dexprior.envs.hybrid.backend import HybridBackend
-from dexprior.envs.sim import InsertionEnv, InsertionVectorEnv, SimBackend
+from dexprior.envs.sim import SimBackend
+from dexprior.envs.tasks import TaskEnv, TaskVectorEnv
 from dexprior.errors import BadInput
 from dexprior.types import CollisionModel
 
@@ -78,13 +79,13 @@ def hybridize(
             - a Gymnasium environment on MuJoCo, wrapped or not (`MujocoEnv`, or a robot environment of
               gymnasium-robotics): its stepping is replaced, it is returned itself, and `env.unwrapped.hybrid` is the
               `HybridStep` with the counts;
-            - a `SimBackend` of one world: returns a `HybridBackend` of the same family, sizes and cone;
-            - `InsertionEnv` or `InsertionVectorEnv` on such a backend: its backend is replaced, and it is returned
-              itself.
+            - a `SimBackend`: returns a `HybridBackend` of the same task, worlds and family;
+            - `TaskEnv` or `TaskVectorEnv` on such a backend: its backend is replaced, and it is returned itself; reset
+              it then.
         pairs, collision_model, phi, config, sample, seed: as for `HybridStepper`.
 
     Raises:
-        BadInput: another kind of world, one that is switched already, or several worlds in one backend.
+        BadInput: another kind of world, or one that is switched already.
         UnknownName: a geom or body that the world does not have.
     """
     if isinstance(world, tuple) and len(world) == 2 and isinstance(world[0], mujoco.MjModel):
@@ -92,40 +93,18 @@ def hybridize(
     if isinstance(world, HybridBackend):
         raise BadInput("hybridize: this backend is hybrid already")
     if isinstance(world, SimBackend):
-        return _hybrid_backend(world, pairs, collision_model, phi, config, sample, seed)
+        return HybridBackend(
+            world.task, world.n, collision_model, phi, pairs=pairs, config=config, sample=sample, seed=seed,
+            **world.options,
+        )  # fmt: skip
     base = world.unwrapped if isinstance(world, gymnasium.Env | gymnasium.vector.VectorEnv) else world
-    if isinstance(base, InsertionEnv | InsertionVectorEnv):
-        vector = base.vector if isinstance(base, InsertionEnv) else base
+    if isinstance(base, TaskEnv | TaskVectorEnv):
+        vector = base.vector if isinstance(base, TaskEnv) else base
         vector.backend = hybridize(vector.backend, pairs, collision_model, phi, config, sample=sample, seed=seed)
         return world
     hybrid = HybridStep(pairs, collision_model, phi, config, sample=sample, seed=seed)
     _replace_stepping(base, hybrid)
     return world
-
-
-def _hybrid_backend(
-    backend: SimBackend,
-    pairs: Sequence[tuple[Side, Side]],
-    collision_model: CollisionModel,
-    phi: np.ndarray,
-    config: HybridConfig | None,
-    sample: bool,
-    seed: int,
-) -> HybridBackend:
-    if backend.n != 1:
-        raise BadInput(f"hybridize: the backend has {backend.n} worlds; a hybrid one has 1")
-    elliptic = backend.worlds.model.opt.cone == mujoco.mjtCone.mjCONE_ELLIPTIC
-    return HybridBackend(
-        collision_model,
-        phi,
-        family=backend.worlds.family,
-        pairs=pairs,
-        world=backend.world,
-        cone="elliptic" if elliptic else "pyramidal",
-        config=config,
-        sample=sample,
-        seed=seed,
-    )
 
 
 def _replace_stepping(env: Any, hybrid: HybridStep) -> None:
@@ -135,7 +114,7 @@ def _replace_stepping(env: Any, hybrid: HybridStep) -> None:
     if not (isinstance(getattr(env, "model", None), mujoco.MjModel) and hasattr(env, "data")):
         raise BadInput(
             f"hybridize: {type(env).__name__} is not a MuJoCo world: give (MjModel, MjData), a Gymnasium environment "
-            "with .model and .data, a SimBackend or an InsertionEnv"
+            "with .model and .data, a SimBackend or a TaskEnv"
         )
     hybrid.bind(env.model, env.data)  # so that a wrong pair or phi is found now
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, get_args
 
 import numpy as np
-from jaxtyping import Float
 
-from dexprior.config import to_plain, validate
-from dexprior.envs.base import Reading
-from dexprior.envs.messages import scene_to_plain
-from dexprior.envs.panel import Instance
+from dexprior.envs.base import ActionSpec, Reading, RobotCommand
+from dexprior.envs.messages import instance_to_plain, task_from_plain, task_to_plain
+from dexprior.envs.panel import Panel
 from dexprior.envs.processes import ServerProcess
 from dexprior.envs.reality import messages
 from dexprior.envs.session import Session
-from dexprior.errors import BadInput
+from dexprior.errors import BadInput, UnknownName
 from dexprior.families import ParameterFamily
-from dexprior.worlds.insertion import InsertionConfig
+from dexprior.worlds.tasks import ArmAction, Task
 
 __all__ = ["RealityBackend", "start_server"]
 
@@ -26,9 +24,8 @@ _SERVER = "dexprior.envs.reality.server"
 
 def start_server(
     *,
+    task: Task | None = None,
     family: ParameterFamily | None = None,
-    world: InsertionConfig | None = None,
-    cone: Literal["pyramidal", "elliptic"] = "elliptic",
     seed: int = 0,
     tracker: bool = True,
     start_timeout: float = 60.0,
@@ -38,22 +35,21 @@ def start_server(
     The process ends on leaving the context, and when this process dies.
 
     Args:
-        family: of its contact parameters; by default the other world, in which demonstrations are recorded.
-        world: sizes of nut and bolt.
-        cone: friction cone of its solver.
+        task: what its world is made for; the insertion in its other world by default.
+        family: of its contact parameters; the task's `reality` by default.
         seed: draws its one set of values from the family.
-        tracker: whether it tells the truth about the nut.
+        tracker: whether it tells the truth about the object.
         start_timeout: seconds to wait until it listens.
 
     Raises:
         ConnectionLost: it did not start.
     """
-    arguments = ["--with-parent", "--port", "0", "--cone", cone, "--seed", str(seed)]
+    arguments = ["--with-parent", "--port", "0", "--seed", str(seed)]
     if not tracker:
         arguments.append("--no-tracker")
     files = {
         "family": None if family is None else family.to_json(),
-        "world": None if world is None else to_plain(world),
+        "task": None if task is None else task_to_plain(task),
     }
     return ServerProcess(_SERVER, arguments, start_timeout=start_timeout, files=files)
 
@@ -70,49 +66,53 @@ class RealityBackend:
 
     Raises:
         ConnectionLost: nothing listens there.
-        BadInput: something else listens there.
+        BadInput: something else listens there, or its robots are not those of the task as it is known here.
     """
+
+    n = 1
 
     def __init__(self, address: tuple[str, int] | ServerProcess, *, timeout: float = 10.0) -> None:
         self._session = Session(address, (messages.PROTOCOL, messages.VERSION), timeout=timeout, peer="reality server")
-        self._world = validate(InsertionConfig, self._session.told("world", dict), where="reality server: world")
-        self.engine, self.tracker = self._session.told("engine", str), self._session.told("tracker", bool)
+        told = self._session.told
+        self.engine, self.tracker = told("engine", str), told("tracker", bool)
+        self.task = task_from_plain(told("task", dict), "reality server: task")
+        kind = told("arm_action", str)
+        if kind not in get_args(ArmAction):
+            raise UnknownName("arm action of a reality server", kind, get_args(ArmAction))
+        self.actions = ActionSpec(self.task.layout().rigs, kind, self.task.control_dt)
+        self._shapes = messages.shapes_of(self.actions)
+        declared, known = (
+            [{name: list(shape) for name, shape in robot.items()} for robot in robots]
+            for robots in (told("robots", list), self._shapes)
+        )
+        if declared != known or told("points", int) != self.task.points:
+            raise BadInput(
+                f"reality server: its robots read {declared}, those of {self.task.name!r} here read {known}: it runs "
+                "another version of the task"
+            )
 
-    @property
-    def n(self) -> int:
-        """Number of worlds."""
-        return 1
-
-    @property
-    def world(self) -> InsertionConfig:
-        """Sizes of nut and bolt."""
-        return self._world
-
-    def reset(self, instances: Sequence[Instance]) -> Reading:
+    def reset(self, panel: Panel, ids: np.ndarray | None = None) -> Reading:
         """Place the objects and the robot.
 
         Raises:
-            BadInput: not exactly one instance, or one that the server refuses.
+            BadInput: not exactly one instance, one of another task, or one that the server refuses.
             ConnectionLost: the server is gone or too slow.
         """
-        if len(instances) != 1:
-            raise BadInput(f"{len(instances)} instances for the one world of a reality server")
-        answer = self._session.request({"type": "reset"} | scene_to_plain(instances[0]))
-        return messages.reading_from_plain(answer)
+        panel.require(self.task, 1)
+        return self._reading({"type": "reset"} | instance_to_plain(panel))
 
-    def step(self, twist: Float[np.ndarray, "n 6"], opening: Float[np.ndarray, " n"]) -> Reading:
+    def step(self, commands: Sequence[RobotCommand]) -> Reading:
         """Advance the world by one control period.
 
         Raises:
-            BadInput: a number that is not finite, or the wrong shape; nothing was sent.
+            BadInput: a number that is not finite, or the wrong shape; the world is as before.
             ConnectionLost: the server is gone or too slow.
         """
-        twist, opening = np.asarray(twist, dtype=np.float64), np.asarray(opening, dtype=np.float64)
-        if twist.shape != (1, 6) or opening.shape != (1,):
-            raise BadInput(f"twist {twist.shape} and opening {opening.shape}, expected (1, 6) and (1,)")
-        answer = self._session.request({"type": "step", "twist": twist[0], "opening": opening[0]})
-        return messages.reading_from_plain(answer)
+        return self._reading({"type": "step"} | messages.commands_to_plain(commands))
 
     def close(self) -> None:
         """Say goodbye, and end a server that was handed over; again does nothing."""
         self._session.close()
+
+    def _reading(self, request: dict[str, Any]) -> Reading:
+        return messages.reading_from_plain(self._session.request(request), self._shapes, self.task.points)

@@ -2,46 +2,91 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from dexprior.envs.base import OBSERVATION_SIZES, Reading
+from dexprior.envs.base import ActionSpec, Reading, RobotCommand, RobotReading
 from dexprior.envs.messages import truth_from_plain, truth_to_plain
 from dexprior.envs.wire import array_from
+from dexprior.errors import BadInput
+from dexprior.reading import listed, mapping
 
-__all__ = ["PROTOCOL", "VERSION", "reading_from_plain", "reading_to_plain", "require_step"]
+__all__ = [
+    "PROTOCOL",
+    "VERSION",
+    "commands_from_plain",
+    "commands_to_plain",
+    "reading_from_plain",
+    "reading_to_plain",
+    "shapes_of",
+]
 
-PROTOCOL, VERSION = "dexprior.reality", 1
+PROTOCOL, VERSION = "dexprior.reality", 2
 
-_READING: dict[str, tuple[int, ...]] = {
-    "t": (), "q": (7,), "qd": (7,), "tcp": (7,), "opening": (), "wrench": (6,), "touch": (2,),
-    "cloud": OBSERVATION_SIZES["cloud"],
-}  # fmt: skip
-_FAST = 100.0  # [m/s, rad/s] and [m]: no command of a robot's
+_ROBOT = ("q", "qd", "tcp", "end", "wrench", "touch")
+_FAST = 100.0  # [m/s, rad/s], and controls beyond their own range by this factor: no command of a robot's
+Shapes = Sequence[Mapping[str, tuple[int, ...]]]
+
+
+def shapes_of(actions: ActionSpec) -> list[dict[str, tuple[int, ...]]]:
+    """What each robot reads, without the leading axis: declared by a server, known to its client from the task."""
+    return [
+        {
+            "q": (len(rig.arm.joints),), "qd": (len(rig.arm.joints),), "tcp": (7,), "end": (len(rig.end.joints),),
+            "wrench": (6,), "touch": (len(rig.end.touch),),
+        }
+        for rig in actions.rigs
+    ]  # fmt: skip
 
 
 def reading_to_plain(reading: Reading, *, tracker: bool) -> dict[str, Any]:
     """The reading of one world; the truth travels only where a tracker sees it."""
-    plain: dict[str, Any] = {name: getattr(reading, name)[0] for name in _READING}
+    robots = [{name: getattr(robot, name)[0] for name in _ROBOT} for robot in reading.robots]
+    plain = {"t": reading.t[0], "robots": robots, "cloud": reading.cloud[0]}
     return plain | {"truth": truth_to_plain(reading.truth) if tracker else None}
 
 
-def reading_from_plain(data: Mapping[str, Any]) -> Reading:
+def reading_from_plain(data: Mapping[str, Any], shapes: Shapes, points: int) -> Reading:
     """Inverse of `reading_to_plain`, with the leading axis of one world.
 
     Raises:
         BadInput: a field is missing or has another shape.
     """
-    fields = {name: array_from(data, name, *shape)[None] for name, shape in _READING.items()}
-    return Reading(**fields, truth=truth_from_plain(data.get("truth")))
+    told = listed(data.get("robots"), "field 'robots'")
+    if len(told) != len(shapes):
+        raise BadInput(f"field 'robots' holds {len(told)}, expected {len(shapes)}")
+    robots = [
+        RobotReading(**{name: array_from(mapping(one, "robot"), name, *shape)[None] for name, shape in known.items()})
+        for one, known in zip(told, shapes)
+    ]
+    return Reading(
+        t=array_from(data, "t")[None],
+        robots=tuple(robots),
+        cloud=array_from(data, "cloud", points, 3)[None].astype(np.float32),
+        truth=truth_from_plain(data.get("truth")),
+    )
 
 
-def require_step(message: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Twist (1, 6) and opening (1,) of a step request.
+def commands_to_plain(commands: Sequence[RobotCommand]) -> dict[str, Any]:
+    """The commands of one world's robots."""
+    return {"commands": [{"arm": command.arm[0], "end": command.end[0]} for command in commands]}
+
+
+def commands_from_plain(message: Mapping[str, Any], actions: ActionSpec) -> list[RobotCommand]:
+    """The commands of a step request.
 
     Raises:
         BadInput: a field is missing, has another shape, or holds what no robot does.
     """
-    return array_from(message, "twist", 6, limit=_FAST)[None], array_from(message, "opening", limit=_FAST)[None]
+    told = listed(message.get("commands"), "field 'commands'")
+    if len(told) != len(actions.rigs):
+        raise BadInput(f"field 'commands' holds {len(told)}, expected {len(actions.rigs)}, one a robot")
+    found = []
+    for one, rest in zip(told, actions.commands(np.zeros((1, actions.size)))):
+        plain = mapping(one, "command")
+        widest = _FAST * max(1.0, float(np.abs(rest.end).max(initial=0.0)))
+        arm = array_from(plain, "arm", rest.arm.shape[1], limit=_FAST)
+        found.append(RobotCommand(arm[None], array_from(plain, "end", rest.end.shape[1], limit=widest)[None]))
+    return found

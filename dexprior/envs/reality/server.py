@@ -15,17 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from dexprior.config import to_plain
 from dexprior.envs import wire
 from dexprior.envs.base import Backend
-from dexprior.envs.messages import scene_from_plain
+from dexprior.envs.messages import instance_from_plain, task_to_plain
 from dexprior.envs.processes import announce, exit_with_parent
 from dexprior.envs.reality import messages
 from dexprior.envs.serving import Service, serve
 from dexprior.envs.sim import SimBackend
 from dexprior.envs.sim.serving import add_world_arguments, chosen_world
 from dexprior.errors import BadInput, DexpriorError
-from dexprior.worlds.stepping import CONTROL_DT
+from dexprior.families import ParameterFamily
 
 __all__ = ["ServedWorld", "main"]
 
@@ -42,12 +41,14 @@ class ServedWorld(Service):
 
     backend: Backend
     """With n = 1."""
-    parameters: Mapping[str, float]
-    """Values that each instance gets, whatever the client's instance says."""
+    family: ParameterFamily
+    """Of the values that each instance gets, whatever the client's instance says."""
+    values: np.ndarray
+    """These values, in the order of the family's names."""
     engine: str
     """What simulates it, with its version."""
     tracker: bool = True
-    """Whether the truth about the nut is told."""
+    """Whether the truth about the object is told."""
     patience: float = 2.0
     """Silence after which a waiting client gets the world, and twice that until it is told to try later [s]."""
     _owner: int | None = field(default=None, init=False)
@@ -63,24 +64,23 @@ class ServedWorld(Service):
         """
         kind = message["type"]
         if kind == "describe":
+            task, actions = self.backend.task, self.backend.actions
             return {
-                "type": "description",
-                "world": to_plain(self.backend.world),
-                "engine": self.engine,
-                "period": CONTROL_DT,
-                "tracker": self.tracker,
-            }
+                "type": "description", "task": task_to_plain(task), "arm_action": actions.arm_action,
+                "robots": messages.shapes_of(actions), "points": task.points, "engine": self.engine,
+                "period": task.control_dt, "tracker": self.tracker,
+            }  # fmt: skip
         if kind == "reset":
-            instance = scene_from_plain(message, self.parameters)
+            instance = instance_from_plain(message, self.backend.task, self.family, self.values)
             if not self._turn(client):
                 return None
-            reading = self.backend.reset([instance])
+            reading = self.backend.reset(instance)
             self._owner = client
         elif kind == "step":
             if self._owner != client:
                 whose = "the world has no state yet" if self._owner is None else "another client has the world now"
                 raise BadInput(f"step before reset: {whose}")
-            reading = self.backend.step(*messages.require_step(message))
+            reading = self.backend.step(messages.commands_from_plain(message, self.backend.actions))
         else:
             raise BadInput(f"unknown request {kind!r:.80}. Known: describe, reset, step, close")
         self._heard = time.monotonic()
@@ -126,13 +126,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.with_parent:
         exit_with_parent()
     try:
-        family, world = chosen_world(chosen)
+        task, family = chosen_world(chosen)
         listener = wire.listen(chosen.host, chosen.port)
     except DexpriorError as error:
         parser.exit(2, f"reality server: {error}\n")
     served = ServedWorld(
-        backend=SimBackend(1, family=family, world=world, cone=chosen.cone, threads=1),
-        parameters=family.as_dict(family.sample(np.random.default_rng(chosen.seed), 1)[0]),
+        backend=SimBackend(task, 1, family=family, threads=1),
+        family=family,
+        values=family.sample(np.random.default_rng(chosen.seed), 1)[0],
         engine=f"mujoco {version('mujoco')}",
         tracker=not chosen.no_tracker,
     )

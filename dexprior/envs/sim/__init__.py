@@ -1,6 +1,5 @@
-"""The insertion task in MuJoCo: a batched backend, and Gymnasium environments for one world and for many."""
+"""Tasks of the suite simulated here, as a backend."""
 
 from dexprior.envs.sim.backend import SimBackend
-from dexprior.envs.sim.gym import InsertionEnv, InsertionVectorEnv
 
-__all__ = ["InsertionEnv", "InsertionVectorEnv", "SimBackend"]
+__all__ = ["SimBackend"]

@@ -5,30 +5,33 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from dexprior.config import validate
+from dexprior.envs.messages import task_from_plain
 from dexprior.families import ParameterFamily
 from dexprior.reading import read_json_object
-from dexprior.worlds.insertion import OTHER_FAMILY, InsertionConfig
+from dexprior.worlds.tasks import Task, make_task
 
 __all__ = ["add_world_arguments", "chosen_world"]
 
 
 def add_world_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments that say which world is served, and whose child the process is."""
-    parser.add_argument("--family", type=Path, help="JSON file of the parameter family; default: the other world")
-    parser.add_argument("--world", type=Path, help="JSON file of nut and bolt sizes")
-    parser.add_argument("--cone", choices=("elliptic", "pyramidal"), default="elliptic", help="friction cone")
+    parser.add_argument(
+        "--task", default="insertion", help="name of a task, for its other world; or a JSON file with name and settings"
+    )
+    parser.add_argument("--family", type=Path, help="JSON file of the parameter family; default: the other world's")
     parser.add_argument("--seed", type=int, default=0, help="draws the one set of values of this world")
-    parser.add_argument("--no-tracker", action="store_true", help="do not tell the truth about the nut")
+    parser.add_argument("--no-tracker", action="store_true", help="do not tell the truth about the object")
     parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
 
 
-def chosen_world(chosen: argparse.Namespace) -> tuple[ParameterFamily, InsertionConfig]:
-    """Family and sizes that the arguments name.
+def chosen_world(chosen: argparse.Namespace) -> tuple[Task, ParameterFamily]:
+    """Task and family that the arguments name.
 
     Raises:
-        BadInput, ConfigError: a file that cannot be read, or is neither.
+        BadInput, ConfigError, UnknownName: a file that cannot be read, or no such task.
     """
-    family = OTHER_FAMILY if chosen.family is None else ParameterFamily.read(chosen.family)
-    sizes = {} if chosen.world is None else read_json_object(chosen.world)
-    return family, validate(InsertionConfig, sizes, where=str(chosen.world))
+    if chosen.task.endswith(".json"):
+        task = task_from_plain(read_json_object(Path(chosen.task)), chosen.task)
+    else:
+        task = make_task(chosen.task).other()
+    return task, task.reality if chosen.family is None else ParameterFamily.read(chosen.family)

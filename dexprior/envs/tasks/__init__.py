@@ -1,6 +1,5 @@
 """Environments of the task suite, and their names in Gymnasium: `gymnasium.make("dexprior/Peg-v0")`."""
 
-from dexprior.envs.tasks.panel import TaskPanel
 from dexprior.envs.tasks.pictures import Film, Pictures
 from dexprior.envs.tasks.playing import Played, Player, play, player_of
 from dexprior.envs.tasks.vector import Reward, TaskEnv, TaskVectorEnv, make_env, make_vec_env
@@ -12,7 +11,6 @@ __all__ = [
     "Player",
     "Reward",
     "TaskEnv",
-    "TaskPanel",
     "TaskVectorEnv",
     "make_env",
     "make_vec_env",

@@ -10,14 +10,14 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from dexprior.config import validate
-from dexprior.envs.noise import fast_normals, noisy_touch, noisy_wrench, normals
+from dexprior.envs.base import Backend, ObservationSpec, Reading
+from dexprior.envs.panel import Panel
+from dexprior.envs.sim.backend import SimBackend
 from dexprior.envs.single import SingleEnv
-from dexprior.envs.tasks.panel import TaskPanel
 from dexprior.envs.tasks.pictures import Pictures
 from dexprior.errors import BadInput, UnknownName
-from dexprior.families import DROPOUTS, EventFamily, ParameterFamily, Phenomena, SensorModels
-from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
-from dexprior.worlds.tasks import ArmAction, Physics, Task, TaskWorlds, Truth, make_task
+from dexprior.families import EventFamily, ParameterFamily, Phenomena, SensorModels
+from dexprior.worlds.tasks import ArmAction, Physics, Task, TaskWorlds, make_task
 from dexprior.worlds.viewer import Viewer
 
 __all__ = ["Reward", "TaskEnv", "TaskVectorEnv", "make_env", "make_vec_env"]
@@ -30,7 +30,8 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
 
     Observations (float32): `proprio` (arm positions, velocities, tool pose as position and two rows of its rotation,
     end effector; robot by robot), `wrench`, `touch`, `cloud` (object points with noise), `time`; `object`, the true
-    pose, only with `tracker`. `info` holds the reward `terms`, `success`, `privileged` for a critic, and the `truth`.
+    pose, only with `tracker`. `info` holds the `reading`, and where something tracks the object the reward `terms`,
+    `success`, `privileged` for a critic, and the `truth`.
     An episode ends early (`terminated`) when the task says that it is lost.
 
     Args:
@@ -49,9 +50,11 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         physics: `warp` steps rigid tasks on a GPU, in single precision (`dexprior[warp]`).
         autoreset: a world whose episode is over restarts with the next step (Gymnasium's default); otherwise it is
             the caller who resets all.
+        backend: of these worlds, in place of simulated ones; family, phenomena, sensors, arm_action, threads and
+            physics are then its own.
 
     Raises:
-        BadInput: a panel of another task.
+        BadInput: a panel or a backend of another task.
     """
 
     def __init__(
@@ -63,49 +66,64 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         events: EventFamily | None = None,
         phenomena: Phenomena | Mapping[str, Any] | None = None,
         sensors: SensorModels | Mapping[str, Any] | None = None,
-        panel: TaskPanel | None = None,
+        panel: Panel | None = None,
         reward: Reward = "dense",
         arm_action: ArmAction = "cartesian",
         tracker: bool = False,
         threads: int = 0,
         physics: Physics = "mujoco",
         autoreset: bool = True,
+        backend: Backend | None = None,
     ) -> None:
         if panel is not None and panel.task != task.name:
             raise BadInput(f"panel {panel.name!r} is of task {panel.task!r}, not {task.name!r}")
         if reward not in get_args(Reward):
             raise UnknownName("reward", reward, get_args(Reward))
-        self.task, self.num_envs, self.reward, self.tracker, self.panel = task, num_envs, reward, tracker, panel
+        self.task, self.num_envs, self.reward, self.panel = task, num_envs, reward, panel
         self.family = panel.family if panel is not None else (task.family if family is None else family)
         if isinstance(phenomena, Mapping):
             phenomena = validate(Phenomena, dict(phenomena), where="phenomena")
         if isinstance(sensors, Mapping):
             sensors = validate(SensorModels, dict(sensors), where="sensors")
-        self.worlds = TaskWorlds(
-            task, num_envs, arm_action=arm_action, family=self.family, phenomena=phenomena, sensors=sensors,
+        if backend is not None and (backend.task.name, backend.n) != (task.name, num_envs):
+            raise BadInput(
+                f"a backend of {backend.n} worlds of {backend.task.name!r}, expected {num_envs} of {task.name!r}"
+            )
+        self.backend: Backend = backend or SimBackend(
+            task, num_envs, family=self.family, phenomena=phenomena, sensors=sensors, arm_action=arm_action,
             threads=threads, physics=physics,
         )  # fmt: skip
-        self._pictures = Pictures(self.worlds)
+        self._pictures: Pictures | None = None
         self.metadata = {
             "autoreset_mode": AutoresetMode.NEXT_STEP if autoreset else AutoresetMode.DISABLED,
             "render_modes": ["rgb_array"],
             "render_fps": round(1.0 / task.control_dt),
         }
-        self._horizon = round(task.horizon / task.control_dt)
+        self._horizon = task.steps
         self._steps = np.zeros(num_envs, dtype=int)
         self._over = np.zeros(num_envs, dtype=bool)
         self._seeds = np.zeros(num_envs, dtype=np.int64)
-        self._noise = np.zeros((num_envs, 2))
         self._next = 0
         self._happens = events
-        self._fresh: dict[str, np.ndarray] = {}
-        self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.worlds.action_size,), np.float32)
+        self.actions, self.observations = self.backend.actions, ObservationSpec.of(self.backend, tracker=tracker)
+        self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.actions.size,), np.float32)
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
-        shown, _ = self._read()  # of worlds that were never reset: only the shapes count
+        shapes = self.observations.shapes
         self.single_observation_space = gymnasium.spaces.Dict(
-            {name: gymnasium.spaces.Box(-np.inf, np.inf, v.shape[1:], np.float32) for name, v in shown.items()}
+            {name: gymnasium.spaces.Box(-np.inf, np.inf, shape, np.float32) for name, shape in shapes.items()}
         )
         self.observation_space = gymnasium.vector.utils.batch_space(self.single_observation_space, num_envs)
+
+    @property
+    def worlds(self) -> TaskWorlds:
+        """What is simulated.
+
+        Raises:
+            BadInput: the backend simulates nothing here.
+        """
+        if not isinstance(self.backend, SimBackend):
+            raise BadInput(f"{type(self.backend).__name__} has no worlds in this process: it cannot be looked into")
+        return self.backend.worlds
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
@@ -131,8 +149,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
             if seed is not None or self.panel is not None:
                 self._next = 0
             panel = self._instances(self.num_envs)
-        self._begin(np.arange(self.num_envs), panel)
-        return self._read()
+        return self._shown(self._begin(np.arange(self.num_envs), panel))
 
     def step(
         self, actions: np.ndarray
@@ -140,18 +157,19 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         """Send one action to each world.
 
         A world whose episode was over before this call restarts instead: its reward is 0 and its action is not used.
+        Where nothing tracks the object, rewards are 0 and no episode is lost.
         """
         restarting = self._over & (self.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP)
         restart = np.flatnonzero(restarting)
-        self.worlds.step(actions)
-        if len(self.worlds.changed):
-            self._set_noise(self.worlds.changed)
+        reading = self.backend.step(self.actions.commands(actions))
         self._steps += 1
         if len(restart):
-            self._begin(restart, self._instances(len(restart)))
-        observation, info = self._read()
-        reward = info["terms"]["total" if self.reward == "dense" else "sparse"].copy()
-        terminated = self.task.failure(info["truth"])
+            reading = self._begin(restart, self._instances(len(restart)))
+        observation, info = self._shown(reading)
+        reward, terminated = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=bool)
+        if reading.truth is not None:
+            reward = info["terms"]["total" if self.reward == "dense" else "sparse"].copy()
+            terminated = self.task.failure(reading.truth)
         truncated = self._steps >= self._horizon
         if len(restart):
             reward[restart], terminated[restart], truncated[restart] = 0.0, False, False
@@ -168,76 +186,46 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         Raises:
             NoGraphics: nothing can be rendered here.
         """
+        if self._pictures is None:
+            self._pictures = Pictures(self.worlds)
         look = int(self._seeds[world])
         return self.task.develop(self._pictures.frame(world, look=look, camera=camera, size=size))
 
     def close_extras(self, **kwargs: Any) -> None:
-        """Give off-screen contexts back."""
-        self._pictures.close()
+        """Give off-screen contexts back, and close the backend."""
+        if self._pictures is not None:
+            self._pictures.close()
+        self.backend.close()
 
-    def _instances(self, n: int) -> TaskPanel:
+    def _instances(self, n: int) -> Panel:
         if self.panel is None:
             return self._draw(self.np_random, n)
         ids = (self._next + np.arange(n)) % len(self.panel)
         self._next += n
         return self.panel.take(ids)
 
-    def _draw(self, rng: np.random.Generator, n: int) -> TaskPanel:
+    def _draw(self, rng: np.random.Generator, n: int) -> Panel:
         scenes, parameters = self.task.sample(rng, n), self.family.sample(rng, n)
         seeds = rng.integers(2**31, size=n)
         events = () if self._happens is None else self._happens.sample(rng, n)
-        return TaskPanel("drawn", self.task.name, self.family, scenes, parameters, seeds, events)
+        return Panel("drawn", self.task.name, self.family, scenes, parameters, seeds, events)
 
-    def _begin(self, ids: np.ndarray, panel: TaskPanel) -> None:
-        rows = [self.family.as_dict(row) for row in panel.parameters]
-        self.worlds.reset(ids, panel.scenes, rows, panel.events, seeds=panel.seeds)
-        self._pictures.refresh(ids.tolist())
+    def _begin(self, ids: np.ndarray, panel: Panel) -> Reading:
+        if self._pictures is not None:
+            self._pictures.refresh(ids.tolist())
         self._seeds[ids] = panel.seeds
-        self._set_noise(ids)
         self._steps[ids], self._over[ids] = 0, False
+        return self.backend.reset(panel, ids)
 
-    def _set_noise(self, ids: np.ndarray) -> None:
-        rows = (self.worlds.view.parameters[i] for i in ids)
-        self._noise[ids] = [[row.get(name, 0.0) for name in ("wrench_noise", "cloud_noise")] for row in rows]
-
-    def _read(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        truth: Truth = self.worlds.truth()
-        rigs = self.worlds.sensed(self.worlds.view.rigs)
-        cloud = self.task.cloud(self.worlds.view, truth)
-        wrench, touch = np.concatenate([r.wrench for r in rigs], 1), np.concatenate([r.touch for r in rigs], 1)
-        felt = wrench.shape[1]
-        drawn = normals(self._seeds, self._steps, felt + touch.shape[1])
-        strength, blur = self._noise[:, :1], self._noise[:, 1:]
-        wrench = noisy_wrench(wrench, strength, drawn[:, :felt])
-        touch = noisy_touch(touch, strength, drawn[:, felt:])
-        grain = fast_normals(self._seeds, self._steps, cloud[0].size)
-        cloud = cloud.astype(np.float32) + (blur.astype(np.float32) * grain).reshape(cloud.shape)
-        proprio = [
-            part
-            for r in rigs
-            for part in (r.q, r.qd, r.tcp[:, :3], rot6d_from_matrix(matrix_from_quat(r.tcp[:, 3:])), r.end)
-        ]
-        shown = {
-            "proprio": np.concatenate(proprio, axis=1), "wrench": wrench, "touch": touch, "cloud": cloud,
-        }  # fmt: skip
-        shown = self.worlds.received(shown)
-        shown["time"] = (self._steps * self.task.control_dt)[:, None]
-        for stream in DROPOUTS:
-            stale = self.worlds.stale(stream)
-            if stale is not None:
-                old = stale & (self._steps > 0) & (stream in self._fresh)
-                if old.any():
-                    shown[stream] = np.where(
-                        old.reshape(-1, *[1] * (shown[stream].ndim - 1)), self._fresh[stream], shown[stream]
-                    )
-                self._fresh[stream] = shown[stream]
-        if self.tracker:
-            shown["object"] = truth["object"]
-        info = {
-            "terms": self.task.reward(truth), "success": self.task.success(truth),
-            "privileged": self.task.privileged(truth).astype(np.float32), "truth": truth,
-        }  # fmt: skip
-        return {name: value.astype(np.float32, copy=False) for name, value in shown.items()}, info
+    def _shown(self, reading: Reading) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        info: dict[str, Any] = {"reading": reading}
+        if reading.truth is not None:
+            truth, task = reading.truth, self.task
+            info |= {
+                "terms": task.reward(truth), "success": task.success(truth),
+                "privileged": task.privileged(truth).astype(np.float32), "truth": truth,
+            }  # fmt: skip
+        return self.observations.observe(reading), info
 
 
 class TaskEnv(SingleEnv[TaskVectorEnv]):

@@ -12,7 +12,7 @@ from jaxtyping import Float
 
 from dexprior.artifacts import read_object, read_tensors, write_json, write_tensors
 from dexprior.config import to_plain, validate
-from dexprior.envs.tasks import TaskPanel
+from dexprior.envs.panel import Panel
 from dexprior.errors import ArtifactError
 from dexprior.families import ParameterFamily
 from dexprior.reading import as_described
@@ -84,8 +84,8 @@ def play_round(
     task = lab_task()
     other = other_family(task, config)
     panels = {
-        "sim": TaskPanel.sample("lab", task, config.panel, seed=seed, family=family),
-        "real": TaskPanel.sample("lab", task, config.panel, seed=seed, family=other),
+        "sim": Panel.sample("lab", task, config.panel, seed=seed, family=family),
+        "real": Panel.sample("lab", task, config.panel, seed=seed, family=other),
     }
     values = {name: panel.parameters.copy() for name, panel in panels.items()}
     if frictions is not None:

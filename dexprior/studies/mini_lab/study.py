@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.artifacts import RunFolder, write_json
-from dexprior.envs.tasks import TaskPanel
+from dexprior.envs.panel import Panel
 from dexprior.errors import UnknownName
 from dexprior.stats import Comparison, compare_pairs
 from dexprior.studies.mini_lab.gait import GAIT
@@ -154,7 +154,7 @@ def untrained_success(config: LabConfig, *, seed: int) -> np.ndarray:
     """Of the gait that training starts from, on the panel at the simulator's frictions."""
     task = lab_task()
     family = assumed_family(task, config)
-    panel = TaskPanel.sample("lab", task, config.panel, seed=seed, family=family)
+    panel = Panel.sample("lab", task, config.panel, seed=seed, family=family)
     values = np.resize(levels(family, config.frictions), (config.panel, len(family.names)))
     worlds = TaskWorlds(task, config.panel, family=family, threads=1)
     return episodes(

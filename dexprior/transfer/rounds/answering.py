@@ -18,7 +18,8 @@ from jaxtyping import Bool
 
 from dexprior.artifacts import make_header, read_object, write_json
 from dexprior.config import Ge, Gt, config
-from dexprior.envs.tasks import TaskPanel, TaskVectorEnv, play, player_of
+from dexprior.envs.panel import Panel
+from dexprior.envs.tasks import TaskVectorEnv, play, player_of
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.families import ParameterFamily
 from dexprior.reading import as_described, flag, mapping, number
@@ -187,7 +188,7 @@ def _causes(folder: Path, found: Round, family: ParameterFamily, settings: Updat
 
 def _solved(task: Task, family: ParameterFamily, settings: AnswerConfig, seed: int) -> Bool[np.ndarray, " n"]:
     """On one panel, whatever the family."""
-    panel = TaskPanel.sample("update", task, settings.panel, seed=seed, family=family)
+    panel = Panel.sample("update", task, settings.panel, seed=seed, family=family)
     env = TaskVectorEnv(task, settings.panel, panel=panel, autoreset=False)
     env.reset()
     try:

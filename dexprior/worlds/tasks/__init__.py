@@ -7,13 +7,14 @@ A new task is a subclass of `Task`; docs/tutorials/your-own-task.md makes one.
 
 from __future__ import annotations
 
+from dexprior.worlds.tasks.actions import ActionSpec, ArmAction, RobotCommand
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.checking import check_task
 from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
-from dexprior.worlds.tasks.drives import ArmAction
 from dexprior.worlds.tasks.folding import Folding, FoldingConfig
 from dexprior.worlds.tasks.handover import Handover, HandoverConfig
 from dexprior.worlds.tasks.injected import inject
+from dexprior.worlds.tasks.insertion import Insertion, InsertionConfig
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
@@ -51,6 +52,8 @@ __all__ = [
     "HandoverConfig",
     "Folding",
     "FoldingConfig",
+    "Insertion",
+    "InsertionConfig",
     "NutBolt",
     "NutBoltConfig",
     "Peg",
@@ -63,9 +66,11 @@ __all__ = [
     "WipeConfig",
     "inject",
     # worlds
+    "ActionSpec",
     "ArmAction",
     "Physics",
     "RigState",
+    "RobotCommand",
     "TaskWorlds",
     "View",
     "Recording",

@@ -19,6 +19,7 @@ from dexprior.worlds.tasks.parts import Part
 if TYPE_CHECKING:
     import mujoco
 
+    from dexprior.worlds.engine import Engine
     from dexprior.worlds.tasks.view import View
 
 __all__ = ["Layout", "Scenes", "Task", "Truth"]
@@ -63,6 +64,18 @@ class Task(ABC):
     """Of the reward terms; they sum to one."""
     points: ClassVar[int] = 64
     """In the object cloud."""
+    struck: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Pairs of bodies or geoms whose impacts a collision model may answer."""
+
+    @property
+    def steps(self) -> int:
+        """Commands in an episode."""
+        return round(self.horizon / self.control_dt)
+
+    @property
+    def bodies(self) -> tuple[int, ...]:
+        """How many points of the cloud lie on each body, in order."""
+        return (self.points,)
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -109,11 +122,15 @@ class Task(ABC):
     def success(self, truth: Truth) -> Bool[np.ndarray, " n"]:
         """The verdict on this moment."""
 
+    def other(self) -> Task:
+        """The same task in its other world, where that differs in more than the parameters of `reality`."""
+        return self
+
     def configure(self, model: mujoco.MjModel, values: Mapping[str, float]) -> None:  # noqa: B027  # nothing, by default
         """Write into one world's model what a `ParameterFamily` cannot: its values with the target `world/-/`."""
 
-    def engine(self, batch: mujoco.batch.Batch) -> Any:
-        """What steps the worlds: MuJoCo's batch, or something around it with the same methods."""
+    def engine(self, batch: mujoco.batch.Batch) -> Engine:
+        """What steps the worlds: MuJoCo's batch, or something around it."""
         return batch
 
     def act(self, view: View) -> None:  # noqa: B027  # nothing, by default

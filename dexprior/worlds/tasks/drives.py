@@ -11,19 +11,13 @@ from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.worlds.controller import CartesianVelocityController
 from dexprior.worlds.kinematics import ChainKinematics
 from dexprior.worlds.rigs import Rig
+from dexprior.worlds.tasks.actions import ArmAction, RobotCommand
 from dexprior.worlds.tasks.view import RigState, View
 
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["MAX_JOINT_SPEED", "MAX_TWIST", "ArmAction", "Drive"]
-
-ArmAction = Literal["cartesian", "joint"]
-"""Twists at the tool centre point, or changes of the joint targets."""
-MAX_TWIST = np.array([0.5, 0.5, 0.5, 2.0, 2.0, 2.0])
-"""What an action of 1 stands for [m/s, rad/s]."""
-MAX_JOINT_SPEED = 1.5
-"""The same for joints [rad/s, m/s]."""
+__all__ = ["Drive"]
 
 
 class Drive:
@@ -51,10 +45,6 @@ class Drive:
         self.controller = CartesianVelocityController(n, chain, home=rig.home, limits=rig.arm.limits)
         self.offset = np.zeros((n, 6))
 
-    def arm_size(self, kind: ArmAction) -> int:
-        """Columns of the arm in an action."""
-        return 6 if kind == "cartesian" and len(self._arm) else len(self._arm)
-
     def joints(self, view: View, kind: Literal["q", "qd"]) -> Float[np.ndarray, "n joint"]:
         """Positions or velocities: arm, then end effector."""
         if kind == "q":
@@ -76,23 +66,27 @@ class Drive:
             view.qpos[:, columns] = view.ctrl[:, controls] = at
         self.controller.target[:] = arm if zero is None else arm + zero
 
+    def follow(self, view: View, arm: np.ndarray, end: np.ndarray) -> None:
+        """Tell the servos where to be in every world."""
+        view.ctrl[:, self._arm_ctrl], view.ctrl[:, self._end_ctrl] = arm, end
+        self.controller.target[:] = arm
+
     def tare(self, view: View, ids: np.ndarray) -> None:
         """Call what the wrist feels now nothing."""
         self.offset[ids] = view.sensordata[np.ix_(ids, self._wrench)]
 
-    def command(
-        self, view: View, arm: np.ndarray, end: np.ndarray, kind: ArmAction, dt: float, zero: np.ndarray | None
-    ) -> None:
-        """Set the controls of a control period of `dt` seconds."""
+    def command(self, view: View, command: RobotCommand, kind: ArmAction, dt: float, zero: np.ndarray | None) -> None:
+        """Set the controls of a control period of `dt` seconds; what no actuator reaches is cut."""
         q = view.qpos[:, self._arm]
         if zero is not None:
             q = q + zero  # the controller counts as the encoders do
         if kind == "cartesian" and len(self._arm):
-            target = self.controller.step(q, arm * MAX_TWIST, dt)
+            target = self.controller.step(q, command.arm, dt)
         else:
-            target = self.controller.step_joints(q, arm * MAX_JOINT_SPEED, dt)
+            target = self.controller.step_joints(q, command.arm, dt)
         view.ctrl[:, self._arm_ctrl] = target
-        view.ctrl[:, self._end_ctrl] = self.rig.end_control(end)
+        limits = self.rig.end.control
+        view.ctrl[:, self._end_ctrl] = np.clip(command.end, limits.min(axis=1), limits.max(axis=1))
 
     def tool(
         self, q: Float[np.ndarray, "n joint"], qd: Float[np.ndarray, "n joint"]

@@ -82,6 +82,9 @@ class _Injected(Task):
             kind.build(Stage(layout.spec, layout.rigs))
         return layout
 
+    def other(self) -> Task:
+        return inject(self.plain.other(), self.injectors.as_dict(), self.injectors.seed)
+
     def sample(self, rng: np.random.Generator, n: int) -> Scenes:
         scenes = dict(super().sample(rng, n))  # type: ignore[safe-super]
         for kind in self._kinds:

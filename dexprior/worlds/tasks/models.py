@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dexprior.families import ParameterFamily
+from dexprior.worlds.engine import Engine
 
 if TYPE_CHECKING:
     import mujoco
@@ -19,7 +20,7 @@ Configure = Callable[["mujoco.MjModel", Mapping[str, float]], None]
 
 
 class ParametersOfWorlds:
-    """Writes a family's values into single worlds of a `mujoco.batch.Batch`.
+    """Writes a family's values into single worlds of an engine.
 
     A model for each world would do the same, but copies everything, meshes and signed distance fields included, and
     evicts them from the cache.
@@ -31,9 +32,7 @@ class ParametersOfWorlds:
         configure: writes those values that the family leaves to the world (`Task.configure`).
     """
 
-    def __init__(
-        self, batch: mujoco.batch.Batch, model: mujoco.MjModel, family: ParameterFamily, configure: Configure
-    ) -> None:
+    def __init__(self, batch: Engine, model: mujoco.MjModel, family: ParameterFamily, configure: Configure) -> None:
         import mujoco.batch
 
         self._family, self._configure = family, configure

@@ -59,7 +59,7 @@ class PickPlace(Task):
     config: PickPlaceConfig = field(default_factory=PickPlaceConfig)
 
     name: ClassVar[str] = "pick_place"
-    horizon: ClassVar[float] = 4.0
+    horizon: ClassVar[float] = 5.0
     family: ClassVar[ParameterFamily] = _TRAINING
     reality: ClassVar[ParameterFamily] = fixed_outside(
         "pick_place-reality",

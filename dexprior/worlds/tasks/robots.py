@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.families import SensorModels
-from dexprior.worlds.rigs import Rig
-from dexprior.worlds.tasks.drives import ArmAction, Drive
+from dexprior.worlds.controller import CartesianVelocityController
+from dexprior.worlds.tasks.actions import ActionSpec, RobotCommand
+from dexprior.worlds.tasks.drives import Drive
 from dexprior.worlds.tasks.sensing import SensorsOfWorlds
 from dexprior.worlds.tasks.transmission import turns
 from dexprior.worlds.tasks.view import RigState, View
@@ -23,16 +24,18 @@ class RobotsOfWorlds:
 
     Args:
         view: of the worlds.
-        rigs: the robots, in the order of the action's columns.
-        arm_action: what the arm's part of an action means.
-        control_dt: control period [s].
+        actions: the robots, and what they are told.
     """
 
-    def __init__(self, view: View, rigs: Sequence[Rig], *, arm_action: ArmAction, control_dt: float) -> None:
-        self._view, self._rigs, self._arm_action, self._dt = view, rigs, arm_action, control_dt
-        self._drives = [Drive(view.model, rig, view.n) for rig in rigs]
+    def __init__(self, view: View, actions: ActionSpec) -> None:
+        self._view, self._actions, self._rigs = view, actions, actions.rigs
+        self._drives = [Drive(view.model, rig, view.n) for rig in self._rigs]
         self._sensors: SensorsOfWorlds | None = None
-        self.action_size = sum(drive.arm_size(arm_action) + drive.rig.end.action_size for drive in self._drives)
+
+    @property
+    def controllers(self) -> tuple[CartesianVelocityController, ...]:
+        """Of every robot's arm."""
+        return tuple(drive.controller for drive in self._drives)
 
     @property
     def target(self) -> Float[np.ndarray, "n joint"]:
@@ -54,7 +57,7 @@ class RobotsOfWorlds:
         self._sensors = SensorsOfWorlds(
             models, self._view, hinges=np.array([model.joint(name).type[0] == hinge for name in joints]),
             servoed=servoed, robots=len(self._rigs), elements=sum(len(rig.touch) for rig in self._rigs),
-            control_dt=self._dt,
+            control_dt=self._actions.dt,
         )  # fmt: skip
 
     def reset(self, ids: np.ndarray, seeds: Sequence[int] | np.ndarray) -> None:
@@ -79,15 +82,20 @@ class RobotsOfWorlds:
         drive, zero = self._zeros()[0]
         drive.put(self._view, arm, end, zero)
 
-    def command(self, action: Float[np.ndarray, "n action"]) -> None:
-        """Set the controls of a control period: by what has arrived of the actions sent, where there is a link."""
+    def follow(self, arm: Float[np.ndarray, "n joint"], end: Float[np.ndarray, "n actuator"]) -> None:
+        """Tell the servos of the first robot of every world where to be [rad, m]."""
+        self._drives[0].follow(self._view, arm, end)
+
+    def command(self, commands: Sequence[RobotCommand]) -> None:
+        """Set the controls of a control period: by what has arrived of the commands sent, where there is a link."""
         if self._sensors is None:
-            self._set(action)
+            self._set(commands)
             return
         view = self._view
-        action, silent = self._sensors.send(action)
+        packet = np.concatenate([part for command in commands for part in (command.arm, command.end)], axis=1)
+        packet, silent = self._sensors.send(packet)
         kept = view.ctrl[silent].copy(), [drive.controller.target[silent].copy() for drive in self._drives]
-        self._set(action)
+        self._set(self._unpacked(packet, commands))
         self._sensors.offset_commands()
         view.ctrl[silent] = kept[0]
         for drive, target in zip(self._drives, kept[1]):
@@ -148,10 +156,17 @@ class RobotsOfWorlds:
             first += arm + len(rig.end_joints)
         return found
 
-    def _set(self, action: Float[np.ndarray, "n action"]) -> None:
-        start = 0
-        for drive, zero in self._zeros():
-            middle = start + drive.arm_size(self._arm_action)
-            stop = middle + drive.rig.end.action_size
-            drive.command(self._view, action[:, start:middle], action[:, middle:stop], self._arm_action, self._dt, zero)
+    def _set(self, commands: Sequence[RobotCommand]) -> None:
+        kind, dt = self._actions.arm_action, self._actions.dt
+        for (drive, zero), command in zip(self._zeros(), commands):
+            drive.command(self._view, command, kind, dt, zero)
+
+    @staticmethod
+    def _unpacked(packet: np.ndarray, like: Sequence[RobotCommand]) -> list[RobotCommand]:
+        found, start = [], 0
+        for command in like:
+            middle = start + command.arm.shape[1]
+            stop = middle + command.end.shape[1]
+            found.append(RobotCommand(packet[:, start:middle], packet[:, middle:stop]))
             start = stop
+        return found

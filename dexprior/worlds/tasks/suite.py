@@ -18,6 +18,7 @@ from dexprior.worlds.tasks.experts import Expert
 from dexprior.worlds.tasks.experts.cube_in_hand import cube_in_hand
 from dexprior.worlds.tasks.experts.folding import folding
 from dexprior.worlds.tasks.experts.handover import handover
+from dexprior.worlds.tasks.experts.insertion import insertion
 from dexprior.worlds.tasks.experts.nut_bolt import nut_bolt
 from dexprior.worlds.tasks.experts.peg import peg
 from dexprior.worlds.tasks.experts.pick_place import pick_place
@@ -26,6 +27,7 @@ from dexprior.worlds.tasks.experts.wipe import wipe
 from dexprior.worlds.tasks.folding import Folding, FoldingConfig
 from dexprior.worlds.tasks.handover import Handover, HandoverConfig
 from dexprior.worlds.tasks.injected import inject
+from dexprior.worlds.tasks.insertion import Insertion, InsertionConfig
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
@@ -81,6 +83,7 @@ SUITE: dict[str, Entry] = {
         strategies=FOLDING,
         variants=tuple({"side": side, "robots": 1} for side in (0.18, 0.20, 0.22)),
     ),
+    "insertion": Entry(task=Insertion, settings=InsertionConfig, expert=insertion),
     "nut_bolt": Entry(
         task=NutBolt,
         settings=NutBoltConfig,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.worlds.engine import Engine
 from dexprior.worlds.measures import TOUCH_ON, slip_speed
 from dexprior.worlds.rigs import Rig
 
@@ -54,7 +55,7 @@ class View:
     `field("flexvert_xpos")` and the like are outputs of the last step or forward, and read-only.
     """
 
-    def __init__(self, batch: mujoco.batch.Batch, model: mujoco.MjModel, rigs: Sequence[Rig]) -> None:
+    def __init__(self, batch: Engine, model: mujoco.MjModel, rigs: Sequence[Rig]) -> None:
         self.model, self.n = model, batch.nsim
         self._batch, self._bound = batch, dict[str, np.ndarray]()
         self.qpos, self.qvel, self.ctrl = batch.bind("qpos"), batch.bind("qvel"), batch.bind("ctrl")

@@ -19,6 +19,7 @@ import numpy as np
 
 from dexprior.errors import BadInput
 from dexprior.extras import require
+from dexprior.worlds.engine import STATE
 
 if TYPE_CHECKING:
     import mujoco
@@ -33,7 +34,6 @@ OUTPUTS = (
 """Fields of MjData that can be read, beside those of the state."""
 _STEPPED = ("qpos", "qvel", "act", "qacc_warmstart")
 _GIVEN = ("ctrl", "qfrc_applied", "xfrc_applied", "eq_active", "mocap_pos", "mocap_quat")
-_STATE = ("time", *_STEPPED, *_GIVEN, "userdata")
 _CONSTANT = ("dof_M0",)
 """Parameters that MuJoCo Warp has no field for: three times their value moves a step by rounding (1e-13)."""
 
@@ -61,7 +61,7 @@ class WarpBatch:
             self._model = self._mjw.put_model(self._shared)
         except (NotImplementedError, ValueError) as error:
             raise self._refusal(str(error).rstrip(".")) from None
-        sized = {name: batch.bind(name) for name in _STATE}
+        sized = {name: batch.bind(name) for name in STATE}
         self._state = {name: rows for name, rows in sized.items() if rows.size}
         batched = (field for field in dataclasses.fields(self._mjw.Model) if _leads(field.type, "*"))
         self._batched = {field.name for field in batched}
@@ -84,7 +84,7 @@ class WarpBatch:
         """
         import mujoco
 
-        if name in _STATE:
+        if name in STATE:
             return self._batch.bind(name)
         if name not in OUTPUTS:
             raise self._refusal(f"it hands {name!r} not out, only {', '.join(OUTPUTS)} and the state")
@@ -115,8 +115,8 @@ class WarpBatch:
         """As the batch's, of the state alone; outputs are those of the next call."""
         self._batch.reset(ids, **options)
 
-    def forward(self, ids: np.ndarray | None = None) -> None:
-        """As the batch's: outputs of the present state."""
+    def forward(self, ids: np.ndarray | None = None, **options: Any) -> None:
+        """As the batch's: outputs of the present state, all of them."""
         self._call(ids, lambda: self._mjw.forward(self._model, self._data), stepped=())
 
     def step(self, ids: np.ndarray | None = None, *, nstep: int = 1) -> None:

@@ -10,8 +10,10 @@ from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import Event, ParameterFamily, Phenomena, SensorModels
+from dexprior.worlds.controller import CartesianVelocityController
+from dexprior.worlds.engine import Engine
+from dexprior.worlds.tasks.actions import ActionSpec, ArmAction, RobotCommand
 from dexprior.worlds.tasks.base import Scenes, Task, Truth
-from dexprior.worlds.tasks.drives import ArmAction
 from dexprior.worlds.tasks.models import ParametersOfWorlds
 from dexprior.worlds.tasks.phenomena import PhenomenaOfWorlds, govern
 from dexprior.worlds.tasks.robots import RobotsOfWorlds
@@ -41,6 +43,7 @@ class TaskWorlds:
         sensors: models of its sensors and links; none by default, so that `sensed` is `state`.
         threads: of MuJoCo's pool; 0 takes all cores. Results do not depend on it.
         physics: what steps the worlds; MuJoCo Warp takes rigid tasks only (`Entry.warp`).
+        around: what is put around that engine, e.g. learned collisions.
 
     Raises:
         UnknownName: no such kind of arm action, or no such physics.
@@ -60,6 +63,7 @@ class TaskWorlds:
         sensors: SensorModels | None = None,
         threads: int = 0,
         physics: Physics = "mujoco",
+        around: Callable[[Engine], Engine] | None = None,
     ) -> None:
         import mujoco.batch
 
@@ -67,10 +71,11 @@ class TaskWorlds:
             raise UnknownName("arm action", arm_action, get_args(ArmAction))
         if physics not in get_args(Physics):
             raise UnknownName("physics", physics, get_args(Physics))
-        self.task, self.n, self.arm_action = task, n, arm_action
+        self.task, self.n = task, n
         self.family = task.family if family is None else family
         layout = task.layout()
         self.rigs = layout.rigs
+        self.actions = ActionSpec(layout.rigs, arm_action, task.control_dt)
         governed = None if phenomena is None or not phenomena.active else govern(layout.spec, phenomena)
         try:
             self.model = layout.spec.compile()
@@ -85,7 +90,9 @@ class TaskWorlds:
         except (MemoryError, ValueError) as error:  # MuJoCo reports std::bad_alloc as the latter
             raise BadInput(f"task {task.name!r}: {n} worlds cannot be made ({error}); ask for fewer") from None
         engine = task.engine(batch)
-        self._batch = WarpBatch(engine, task.name) if physics == "warp" else engine
+        if physics == "warp":
+            engine = WarpBatch(engine, task.name)
+        self._batch = engine if around is None else around(engine)
         driven = [name for rig in self.rigs for name in (*rig.arm_joints, *rig.end_actuators)]
 
         def configure(model: mujoco.MjModel, values: Mapping[str, float]) -> None:
@@ -107,10 +114,12 @@ class TaskWorlds:
         self._look: Callable[[], None] | None = None
         self.changed = np.zeros(0, dtype=int)
         """Worlds whose parameters an event changed at the last step."""
-        self._robots = RobotsOfWorlds(self.view, self.rigs, arm_action=arm_action, control_dt=task.control_dt)
+        self._robots = RobotsOfWorlds(self.view, self.actions)
         self._transmission = Transmission(self.model, driven, self.family, substeps=self._substeps)
         self._timeline = Timeline(self.model, self.family, self._parameters, self.view, control_dt=task.control_dt)
-        self.action_size = self._robots.action_size
+        self.action_size = self.actions.size
+        resting = self.actions.commands(np.zeros((n, self.action_size)))
+        self._command_shapes = [(command.arm.shape, command.end.shape) for command in resting]
         # binds every output that the task reads: the first reading of one computes it anew, which changes the last bits
         # of what follows, and must not happen within an episode
         task.cloud(self.view, self.truth())
@@ -122,6 +131,16 @@ class TaskWorlds:
     def parameter_fields(self) -> tuple[str, ...]:
         """Fields of the model that the family gives each world its own values of."""
         return self._parameters.fields
+
+    @property
+    def engine(self) -> Engine:
+        """What steps the worlds."""
+        return self._batch
+
+    @property
+    def controllers(self) -> tuple[CartesianVelocityController, ...]:
+        """Of every robot's arm."""
+        return self._robots.controllers
 
     @property
     def target(self) -> Float[np.ndarray, "n joint"]:
@@ -178,6 +197,17 @@ class TaskWorlds:
         self._robots.put(arm, end)
         self._batch.forward()
 
+    def follow(self, arm: Float[np.ndarray, "n joint"], end: Float[np.ndarray, "n actuator"], *, steps: int) -> None:
+        """Let the first robot's servos go to joint positions [rad, m] for some simulation steps.
+
+        Args:
+            arm: targets of the arm's joints.
+            end: controls of the end effector.
+            steps: of the simulator; any number, control periods are not counted here.
+        """
+        self._robots.follow(arm, end)
+        self._advance_watched(steps)
+
     def step(self, action: Float[np.ndarray, "n action"]) -> None:
         """Advance every world by one control period under an action in [-1, 1]; beyond, it is clipped.
 
@@ -192,7 +222,21 @@ class TaskWorlds:
             raise BadInput(f"actions of shape {action.shape}, expected ({self.n}, {self.action_size})")
         if not np.isfinite(action).all():
             raise BadInput(f"actions hold {int((~np.isfinite(action)).sum())} value(s) that are not finite")
-        self._robots.command(np.clip(action, -1.0, 1.0))
+        self.drive(self.actions.commands(action))
+
+    def drive(self, commands: Sequence[RobotCommand]) -> None:
+        """Advance every world by one control period under commands in SI units, one a robot.
+
+        Raises:
+            BadInput: wrong shapes, or a value that is not finite.
+        """
+        shapes = [(command.arm.shape, command.end.shape) for command in commands]
+        if shapes != self._command_shapes:
+            raise BadInput(f"commands of shapes {shapes}, expected {self._command_shapes}")
+        bad = sum(int((~np.isfinite(part)).sum()) for command in commands for part in (command.arm, command.end))
+        if bad:
+            raise BadInput(f"commands hold {bad} value(s) that are not finite")
+        self._robots.command(commands)
         self._let_happen()
         self.task.act(self.view)
         if not self._transmission.active:

@@ -11,7 +11,7 @@ from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.worlds.measures import tolerance
 from dexprior.worlds.rigs import add_rig
 from dexprior.worlds.tasks import Layout, Task, TaskWorlds, make_task, register_task
-from dexprior.worlds.tasks.drives import MAX_TWIST
+from dexprior.worlds.tasks.actions import MAX_TWIST
 from dexprior.worlds.tasks.experts import run_expert
 from dexprior.worlds.tasks.families import pads, sensors
 from dexprior.worlds.tasks.scene import SURFACE, box_points, stage

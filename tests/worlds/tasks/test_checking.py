@@ -11,7 +11,7 @@ from dexprior.errors import BadInput
 from dexprior.worlds.tasks import SUITE, PickPlace, check_task, expert_of, make_task, register_task
 
 
-@pytest.mark.parametrize("name", ["peg", "pick_place", "soft_grasp", "wipe"])
+@pytest.mark.parametrize("name", ["insertion", "peg", "pick_place", "soft_grasp", "wipe"])
 def test_the_suite_keeps_its_promises(name):
     check_task(make_task(name))
 

@@ -12,7 +12,7 @@ from dexprior.worlds.tasks import SUITE, Task, TaskWorlds, expert_of, make_task
 from dexprior.worlds.tasks.experts import run_expert
 
 _SEED = 11
-RIGID = ("cube_in_hand", "nut_bolt", "peg", "pick_place", "wipe")
+RIGID = ("cube_in_hand", "insertion", "nut_bolt", "peg", "pick_place", "wipe")
 QUICK = (*RIGID, "soft_grasp", "handover", "folding")
 _SETTINGS = {"folding": {"engine": "particles"}}  # the flex is held to its laws in test_folding.py
 

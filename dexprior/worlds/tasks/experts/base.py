@@ -8,8 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.geometry.rotations import quat_rotate
+from dexprior.worlds.tasks.actions import MAX_TWIST
 from dexprior.worlds.tasks.base import Truth
-from dexprior.worlds.tasks.drives import MAX_TWIST
 from dexprior.worlds.tasks.view import RigState
 from dexprior.worlds.tasks.worlds import TaskWorlds
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from dexprior.worlds.tasks.actions import MAX_TWIST
 from dexprior.worlds.tasks.base import Truth
-from dexprior.worlds.tasks.drives import MAX_TWIST
 from dexprior.worlds.tasks.view import RigState
 from dexprior.worlds.tendon_hands import HAND_FINGERS, MAX_TENSION, preshape
 

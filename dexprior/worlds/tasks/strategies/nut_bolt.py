@@ -10,8 +10,8 @@ from jaxtyping import Float
 
 from dexprior.geometry.rotations import wrap_angle
 from dexprior.worlds.human_rig import Contact, HandGrasp, Vector, solve_grasp
+from dexprior.worlds.tasks.actions import MAX_JOINT_SPEED
 from dexprior.worlds.tasks.base import Scenes
-from dexprior.worlds.tasks.drives import MAX_JOINT_SPEED
 from dexprior.worlds.tasks.nut_bolt import NutBolt
 from dexprior.worlds.tasks.strategies.plan import HandPlan, Knob, Strategy, Values, carried, knots_of
 

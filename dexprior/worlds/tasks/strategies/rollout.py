@@ -13,8 +13,8 @@ from dexprior.config import Ge, Gt, Le, config
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat
 from dexprior.worlds.human_rig import end_action, wrist_from_gantry
+from dexprior.worlds.tasks.actions import MAX_JOINT_SPEED
 from dexprior.worlds.tasks.base import Scenes, Truth
-from dexprior.worlds.tasks.drives import MAX_JOINT_SPEED
 from dexprior.worlds.tasks.strategies.plan import Strategy
 from dexprior.worlds.tasks.worlds import TaskWorlds
 
@@ -88,10 +88,10 @@ def roll_out(
     """
     task, n, dt = worlds.task, worlds.n, worlds.task.control_dt
     rig = worlds.rigs[0]
-    if (rig.arm.name, rig.end.name, worlds.arm_action) != ("gantry", "human_hand", "joint"):
+    if (rig.arm.name, rig.end.name, worlds.actions.arm_action) != ("gantry", "human_hand", "joint"):
         raise BadInput(
             f"demonstrations need the human_hand on the gantry in joint actions, these worlds have {rig.end.name!r} "
-            f"on {rig.arm.name!r} in {worlds.arm_action} actions"
+            f"on {rig.arm.name!r} in {worlds.actions.arm_action} actions"
         )
     values = strategy.values(unit)
     plan = strategy.plan(task, scenes, values)
