@@ -191,6 +191,19 @@ def test_another_kind_of_file(examples, tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "command"), [("VideoSample", "dexprior sample"), ("PriorCondition", "dexprior data generate")]
+)
+def test_an_older_version_names_the_command_that_makes_it_again(examples, tmp_path, name, command):
+    cls = getattr(types, name)
+    path = save(examples[cls], tmp_path / "value", producer="test")
+    tensors, meta = read_tensors(path)
+    meta["header"]["schema"] = cls.schema.replace("/2", "/1")
+    write_tensors(path, tensors, meta)
+    with pytest.raises(ArtifactError, match=f"/1', this version reads .*/2': make the file again with `{command}`"):
+        load(path, cls)
+
+
 def test_another_version_of_the_schema(examples, tmp_path):
     path = save(examples[types.Camera], tmp_path / "camera", producer="test")
     tensors, meta = read_tensors(path)

@@ -46,6 +46,7 @@ def run(config: Config, words: list[str]) -> int:
     """Sample and write."""
     from dexprior.artifacts import load_all, save
     from dexprior.data.clips import write_clip
+    from dexprior.errors import BadInput
     from dexprior.prior.evaluation import Motion, contact_law_violations
     from dexprior.prior.sampling import load_prior
     from dexprior.types import PriorCondition
@@ -58,7 +59,10 @@ def run(config: Config, words: list[str]) -> int:
     if config.conditions is not None:
         conditions = load_all(config.conditions, PriorCondition)
     else:
-        conditions = _drawn(config, config.task or str(info["tasks"][0]), pipeline.denoiser.config)
+        task = config.task or next(iter(info["tasks"]), None)
+        if task is None:
+            raise BadInput(f"{folder} was trained on no task that dexprior has scenes of: give conditions=FILE")
+        conditions = _drawn(config, task, pipeline.denoiser.config)
     samples = pipeline(
         conditions, seed=config.seed, motion_steps=config.motion_steps,
         video_steps=config.video_steps, provenance={"checkpoint": str(folder)},

@@ -9,18 +9,14 @@ from dexprior.geometry.sampling import farthest_points
 from dexprior.geometry.transforms import fit_rigid, pose_multiply, transform_points
 from dexprior.types import TRACKS, ObjectTrajectory
 
-__all__ = ["FRAME_POINTS", "chosen_points", "object_frame", "rigid_object"]
+__all__ = ["chosen_points", "frame_points", "object_frame", "rigid_object"]
 
 
-def _sphere(n: int, radius: float) -> Float[np.ndarray, "n 3"]:
-    """An even spiral of points around the origin."""
+def frame_points(n: int = TRACKS, radius: float = 0.02) -> Float[np.ndarray, "n 3"]:
+    """An even spiral of points around the frame of an object of which nothing but the pose is known [m]."""
     z = 1.0 - (2.0 * np.arange(n) + 1.0) / n
     around = np.pi * (3.0 - np.sqrt(5.0)) * np.arange(n)
     return radius * np.stack([np.sqrt(1 - z**2) * np.cos(around), np.sqrt(1 - z**2) * np.sin(around), z], axis=1)
-
-
-FRAME_POINTS = _sphere(TRACKS, 0.02)
-"""Points about the frame of an object of which nothing but the pose is known [m]."""
 
 
 def chosen_points(points: Float[np.ndarray, "point 3"], n: int = TRACKS) -> Float[np.ndarray, "n 3"]:
@@ -34,7 +30,7 @@ def rigid_object(
     pose: Float[np.ndarray, "time 7"],
     valid: Bool[np.ndarray, " time"] | None = None,
     *,
-    local: Float[np.ndarray, "point 3"] = FRAME_POINTS,
+    local: Float[np.ndarray, "point 3"] | None = None,
 ) -> ObjectTrajectory:
     """A rigid object that is followed by points of its surface.
 
@@ -43,9 +39,9 @@ def rigid_object(
         t: seconds.
         pose: in the base frame.
         valid: which frames were measured; all of them when omitted.
-        local: points of its surface in its own frame [m], of which `TRACKS` are followed.
+        local: points of its surface in its own frame [m], of which `TRACKS` are followed; `frame_points` when omitted.
     """
-    points = transform_points(pose, chosen_points(local))
+    points = transform_points(pose, frame_points() if local is None else chosen_points(local))
     return ObjectTrajectory(
         object=name, t=t, points=points, valid=np.ones(len(t), dtype=bool) if valid is None else valid, pose=pose
     )

@@ -30,7 +30,7 @@ from dexprior.errors import ArtifactError, BadInput
 from dexprior.reading import entries, integer, listed, mapping, parse_json_object, shown, text
 from dexprior.types import Episode
 
-__all__ = ["Damage", "ShardSet", "ShardWriter", "Split", "SplitConfig", "open_episodes", "split_of"]
+__all__ = ["Damage", "ShardSet", "ShardWriter", "Split", "SplitConfig", "open_episodes", "place_in_split", "split_of"]
 
 Split = Literal["train", "validation", "test"]
 
@@ -64,12 +64,17 @@ def split_of(row: Mapping[str, Any], settings: SplitConfig) -> Split:
     """
     if row["object"] in settings.held_out:
         return "test"
-    key = row["object"] if settings.by == "object" else row["seed"]
-    name = f"{settings.by}:{row['id'] if key is None else key}"
-    u = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
+    u = place_in_split(row, settings.by)
     if u < settings.test:
         return "test"
     return "validation" if u < settings.test + settings.validation else "train"
+
+
+def place_in_split(row: Mapping[str, Any], by: Literal["seed", "object"] = "seed") -> float:
+    """The number in [0, 1) that decides the split of an index row."""
+    key = row["object"] if by == "object" else row["seed"]
+    name = f"{by}:{row['id'] if key is None else key}"
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64
 
 
 @dataclass(frozen=True)

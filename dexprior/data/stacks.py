@@ -6,7 +6,6 @@ the rest repeats its last frame. What an episode does not know is masked, so tha
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from jaxtyping import Bool, Float, Int, UInt8
 
 from dexprior.artifacts import file_hash, from_tensors, read_tensors, to_tensors, write_tensors
 from dexprior.config import to_plain
-from dexprior.data.shards import ShardSet, open_episodes
+from dexprior.data.shards import ShardSet, open_episodes, place_in_split
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.types import Camera, Episode, PriorCondition
 
@@ -54,6 +53,8 @@ class Stack:
     """Of the episodes."""
     info: tuple[dict[str, Any], ...]
     """Of the episodes: task, scene, object."""
+    place: Float[np.ndarray, " clip"]
+    """In [0, 1), a function of the episode's seed: what decides which clips are held out."""
     fps: float
     left_out: dict[str, int] = field(default_factory=dict)
     """Reason -> episodes of the folder that are not among the clips."""
@@ -83,7 +84,7 @@ class Stack:
 
 
 _OF_FRAMES = ("wrist_pose", "finger_pose", "joints", "contact", "force")  # of a hand, one row a frame
-_ARRAYS = ("frames", "valid", *_OF_FRAMES, "points", "hand_known", "object_known", "touch_known")
+_ARRAYS = ("frames", "valid", *_OF_FRAMES, "points", "hand_known", "object_known", "touch_known", "place")
 
 
 def stack_episodes(episodes: Sequence[Episode], size: int, *, ids: Sequence[str] | None = None) -> Stack:
@@ -104,6 +105,7 @@ def stack_episodes(episodes: Sequence[Episode], size: int, *, ids: Sequence[str]
     rows = [
         {
             "id": name,
+            "seed": None,
             "success": bool(e.info.get("success", True)),
             "frames": len(e.sample.frames),
             "fps": e.sample.fps,
@@ -162,19 +164,19 @@ def fingerprint(folder: str | Path) -> str:
 
 
 def split_stack(stack: Stack, holdout: float) -> tuple[Stack, Stack]:
-    """Clips to train on, and clips that are held out: those whose id hashes below `holdout`.
+    """Clips to train on, and clips that are held out: those whose `place` is below `holdout`.
 
-    An episode is on one side whatever else the folder holds, so that every stage leaves out the same; only where one
-    side would be empty it gets the clip that is nearest to it.
+    They are those of the split `test` of `dexprior.data.shards.split_of`. An episode is on one side whatever else the
+    folder holds, so that every stage leaves out the same; only where one side would be empty it gets the clip that is
+    nearest to it.
 
     Raises:
         BadInput: fewer than two clips.
     """
     if len(stack) < 2:
         raise BadInput(f"{len(stack)} clips cannot be split into some to train on and some to hold out")
-    place = np.array([int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") / 2**64 for name in stack.ids])
-    held = place < holdout
-    held[place.argmin()], held[place.argmax()] = True, False
+    held = stack.place < holdout
+    held[stack.place.argmin()], held[stack.place.argmax()] = True, False
     return stack[~held], stack[held]
 
 
@@ -222,7 +224,8 @@ def _stack(rows: Sequence[dict[str, Any]], read: Callable[[int], Episode], size:
         if episode.sample.hand.side == "left":
             left_out[_LEFT] += 1
             continue
-        for name, value in _arrays(episode, time, size).items():
+        found = _arrays(episode, time, size) | {"place": np.array(place_in_split(rows[k]))}
+        for name, value in found.items():
             rest = arrays.setdefault(name, np.empty((len(chosen), *value.shape), dtype=value.dtype))
             if rest.shape[1:] != value.shape:
                 raise BadInput(

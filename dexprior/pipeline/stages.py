@@ -151,7 +151,7 @@ def stage_prior(
             denoiser,
             folder / "checkpoint",
             seed=seed,
-            extra={"tasks": sorted({str(row.get("task")) for row in train.info})},
+            extra={"tasks": sorted({str(row["task"]) for row in train.info if row.get("task")})},
         )
         pipeline, _ = load_prior(folder / "checkpoint")
         few = held_out[:24]

@@ -59,7 +59,7 @@ class PriorConfig:
     blind: Annotated[float, Ge(0), Le(1)] = 0.7
     """Share of motion examples that see pure noise for video: at sampling, motion leads."""
     holdout: Annotated[float, Ge(0), Le(0.9)] = 0.1
-    """Share of clips kept for evaluation: a function of their ids."""
+    """Share of clips kept for evaluation: a function of their seeds."""
     precision: Literal["no", "bf16"] = "no"
     """Mixed precision of accelerate."""
     checkpoint_every: Annotated[int, Ge(1)] = 100

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dexprior.data.objects import FRAME_POINTS, chosen_points, object_frame, rigid_object
+from dexprior.data.objects import chosen_points, frame_points, object_frame, rigid_object
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import rotation_angle
 from dexprior.geometry.transforms import invert_pose, pose_multiply, transform_points
@@ -32,7 +32,7 @@ def test_a_rigid_object_takes_its_points_along():
 
 def test_the_frame_of_what_has_no_pose_moves_as_its_points_do():
     pose = _poses(6)
-    thing = replace(rigid_object("box", np.arange(6) / 10, pose, local=FRAME_POINTS + 0.3), pose=None)
+    thing = replace(rigid_object("box", np.arange(6) / 10, pose, local=frame_points() + 0.3), pose=None)
     frame = object_frame(thing)
     np.testing.assert_allclose(frame[0], [*thing.centre[0], 1, 0, 0, 0], atol=1e-12)
     moved, wanted = (pose_multiply(p, invert_pose(p[:1])) for p in (frame, pose))
@@ -49,8 +49,8 @@ def test_as_many_points_are_followed_however_many_are_known(n):
 
 
 def test_the_points_of_a_frame_are_even_and_around_it():
-    np.testing.assert_allclose(np.linalg.norm(FRAME_POINTS, axis=1), 0.02)
-    assert np.linalg.norm(FRAME_POINTS.mean(axis=0)) < 0.002
+    np.testing.assert_allclose(np.linalg.norm(frame_points(), axis=1), 0.02)
+    assert np.linalg.norm(frame_points().mean(axis=0)) < 0.002
 
 
 def test_an_object_of_no_points_is_refused():

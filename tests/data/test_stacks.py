@@ -10,7 +10,7 @@ import pytest
 
 from dexprior.artifacts import read_tensors, save, write_tensors
 from dexprior.data.episodes import append_index, read_episodes, write_episode
-from dexprior.data.shards import ShardWriter
+from dexprior.data.shards import ShardWriter, SplitConfig, open_episodes, split_of
 from dexprior.data.stacks import load_stack, resized, resized_camera, split_stack, stack_episodes
 from dexprior.errors import BadInput
 from dexprior.geometry.transforms import project
@@ -78,6 +78,14 @@ def test_failures_and_left_hands_are_left_out_and_counted(episodes):
 def test_what_was_not_recorded_is_masked(episodes):
     blind = dataclasses.replace(episodes[0], info={"not_recorded": ["touch", "wrench"]})
     assert stack_episodes([episodes[0], blind], 32).touch_known.tolist() == [True, False]
+
+
+def test_what_is_held_out_is_the_test_split(folder):
+    stack = load_stack(folder, 16)
+    rows = [open_episodes(folder).row(k) for k in range(3)]
+    settings = SplitConfig(validation=0.0, test=float(np.sort(stack.place)[1]))
+    held = [row["id"] for row in rows if split_of(row, settings) == "test"]
+    assert list(split_stack(stack, settings.test)[1].ids) == held
 
 
 def test_the_split_is_a_function_of_the_ids(episodes):

@@ -54,6 +54,7 @@ def wild() -> Stack:
         touch_known=np.array([True, True, False]),
         conditions=[],
         ids=("a", "b", "c"),
+        place=np.array([0.1, 0.5, 0.9]),
         info=({}, {}, {}),
         fps=24.0,
     )

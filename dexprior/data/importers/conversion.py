@@ -11,7 +11,7 @@ from dexprior import extras
 from dexprior.data.clouds import place
 from dexprior.data.contacts import contact_schedule, release_frame
 from dexprior.data.importers.base import Imported, ImportSettings, Mesh, View
-from dexprior.data.objects import object_frame, rigid_object
+from dexprior.data.objects import frame_points, object_frame, rigid_object
 from dexprior.errors import BadInput
 from dexprior.geometry.sampling import farthest_points
 from dexprior.geometry.timing import hysteresis
@@ -28,16 +28,16 @@ from dexprior.types.episode import View as EpisodeView
 
 __all__ = ["NEEDED", "chosen_view", "mesh_cloud", "scaled_camera", "scaled_size", "to_episode"]
 
-NEEDED = ("pictures", "calibration", "hand", "object", "mesh")
+NEEDED = ("pictures", "calibration", "hand", "object")
 """What an episode cannot do without."""
 
 
 def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Episode:
     """A complete episode of ours.
 
-    What an `Episode` cannot do without (pictures, a calibrated camera, a hand, an object, its mesh) must have been
-    recorded. The rest is filled with zeros where it was not, and `info["not_recorded"]` names it: no reader may take
-    such a wrench, contact or force for a measurement.
+    What an `Episode` cannot do without (pictures, a calibrated camera, a hand, an object) must have been recorded. The
+    rest is filled with zeros where it was not, and `info["not_recorded"]` names it: no reader may take such a wrench,
+    contact or force for a measurement. An object without a mesh has a ball of 4 cm around its frame for a cloud.
 
     Raises:
         BadInput: a needed part is missing; the message names every one.
@@ -49,16 +49,16 @@ def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Ep
     hand = _chosen_hand(imported, settings)
     thing = next((o for o in imported.objects if o.object == imported.target), None)
     mesh = None if thing is None else imported.meshes.get(thing.object)
-    parts = (view, None if view is None else view.camera, hand, thing, mesh)
+    parts = (view, None if view is None else view.camera, hand, thing)
     missing = [name for name, part in zip(NEEDED, parts) if part is None]
-    if view is None or view.camera is None or hand is None or thing is None or mesh is None:
+    if view is None or view.camera is None or hand is None or thing is None:
         raise BadInput(f"{imported.episode} lacks {', '.join(missing)}: it is no complete episode")
     size = scaled_size(view, settings.height)
     camera = scaled_camera(view.camera, size)
     frames = view.read(size, 0, view.frames)
     others = [v for v in imported.views if v is not view and v.camera is not None][: settings.further_views]
     first = int(thing.valid.argmax())
-    local = mesh_cloud(mesh, settings.cloud_points)
+    local = _ball(settings.cloud_points) if mesh is None else mesh_cloud(mesh, settings.cloud_points)
     frame = object_frame(thing)
     cloud = place(local, frame[first])
     if thing.pose is not None:
@@ -108,6 +108,12 @@ def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Ep
         info=info,
         views=tuple(_further(other, settings) for other in others),
     )
+
+
+def _ball(points: int) -> Float[np.ndarray, "point 6"]:
+    """What stands for an object of which nothing but the frame is known."""
+    around = frame_points(points)
+    return np.concatenate([around, around / np.linalg.norm(around, axis=1, keepdims=True)], axis=1)
 
 
 def mesh_cloud(mesh: Mesh, points: int, *, seed: int = 0) -> Float[np.ndarray, "point 6"]:

@@ -68,13 +68,13 @@ class Entry:
     variants: tuple[Mapping[str, Any], ...] = ({},)
     """Settings of the objects that demonstrations show; each is as likely."""
     hand: Literal["end_effector", "hand"] = "end_effector"
-    """The setting that names the end effector."""
+    """The setting that names the end effector in which a person's hand is put."""
     warp: bool = False
     """Whether MuJoCo Warp steps it; held against `mujoco.batch` in docs/measurements/worlds.md."""
 
 
 SUITE: dict[str, Entry] = {
-    "cube_in_hand": Entry(task=CubeInHand, settings=CubeInHandConfig, expert=cube_in_hand, warp=True),
+    "cube_in_hand": Entry(task=CubeInHand, settings=CubeInHandConfig, expert=cube_in_hand, hand="hand", warp=True),
     "handover": Entry(task=Handover, settings=HandoverConfig, expert=handover, warp=True),
     "folding": Entry(
         task=Folding,

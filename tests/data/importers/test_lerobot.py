@@ -385,7 +385,7 @@ def test_gloves_train_the_prior_as_video(episodes, tmp_path, fit):
     assert record["video"].is_file()
     assert record["signals"]["observation.state.imu"].value.shape == (LENGTHS[1], 6)
     (row, _) = read_index(tmp_path / "out")
-    assert row["lacks"] == ["calibration", "hand", "object", "mesh"]
+    assert row["lacks"] == ["calibration", "hand", "object"]
     assert row["licence"] == "apache-2.0"
 
 

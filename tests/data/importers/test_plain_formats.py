@@ -18,6 +18,7 @@ from dexprior.cli.main import main
 from dexprior.data.clips import write_clip
 from dexprior.data.importers import Imported, ImportSettings, Rejected, import_episodes, to_episode
 from dexprior.data.importers.table import IMPORTERS
+from dexprior.data.stacks import stack_episodes
 from dexprior.errors import BadInput, MissingExtra
 from dexprior.geometry.rotations import quat_from_axis_angle
 from dexprior.hands import skeleton
@@ -347,6 +348,23 @@ def test_without_a_camera_the_episode_is_incomplete(tmp_path, fit):
     assert found.absent == ("calibration", "text")
     with pytest.raises(BadInput, match="one lacks calibration: it is no complete episode"):
         to_episode(found)
+
+
+def test_without_mesh_and_touch_it_trains_what_it_knows(tmp_path, fit):
+    """A ball around the object's frame stands for its surface, and says so; contact and force teach nothing."""
+    root = make_recording(tmp_path / "one", contact=None, force=None)
+    (root / "mesh.obj").unlink()
+    (root / "wrench.csv").unlink()
+    (found,) = import_episodes("recording", tmp_path, fit=fit)
+    episode = to_episode(found)
+    assert {"mesh", "touch", "wrench"} <= set(episode.info["not_recorded"])
+    away = np.linalg.norm(episode.condition.cloud[:, :3] - episode.sample.object.pose[0, :3], axis=1)
+    np.testing.assert_allclose(away, 0.02)
+    assert episode.condition.target_at == pytest.approx((N - 1) / FPS)  # nobody knows when it let go
+    stack = stack_episodes([episode], 24)
+    assert not stack.touch_known.any()
+    assert stack.hand_known.all()
+    assert stack.object_known.all()
 
 
 def test_frames_that_are_not_finite_are_marked(tmp_path, fit):
