@@ -71,6 +71,8 @@ __all__ = [
     "EvaluationConfig",
     "Retargeted",
     "build_bank",
+    "files_of_prior",
+    "parents_of",
     "retarget_sample",
     "run_stage",
     "run_world",
@@ -159,7 +161,7 @@ def stage_prior(
         save(samples, folder / "samples.safetensors", producer="prior", seed=seed, config=config)
         return evaluate_prior(samples, few, train)
 
-    parents = _parents(*([] if videos is None else [videos / "metadata.json"]))
+    parents = parents_of(*([] if videos is None else [videos / "metadata.json"]))
     return run_stage(folder, "prior", config, seed, work, parents=(fingerprint(demonstrations), *parents))
 
 
@@ -188,7 +190,7 @@ def stage_estimator(
             "disagreement_with_prior_mm": _mean_mm(np.array(apart)),
         }
 
-    return run_stage(folder, "estimator", config, seed, work, parents=_parents(prior / "samples.safetensors"))
+    return run_stage(folder, "estimator", config, seed, work, parents=parents_of(prior / "samples.safetensors"))
 
 
 def stage_retargeter(
@@ -239,11 +241,8 @@ def stage_behavior(
         alone = run_episodes(prior_policy(bank, np.arange(config.scenes)), backend, panel)
         return {**result, "prior_alone_success": Rate(int(alone.success.sum()), len(alone.success)).as_dict()}
 
-    parents = _parents(
-        *sorted((prior / "checkpoint" / "denoiser").glob("*.safetensors")),
-        prior / "checkpoint" / "dexprior.json",
-        estimator / "estimator.safetensors",
-        retargeter / "retargeter.safetensors",
+    parents = files_of_prior(prior) + parents_of(
+        estimator / "estimator.safetensors", retargeter / "retargeter.safetensors"
     )
     return run_stage(folder, "behavior", config, seed, work, parents=parents)
 
@@ -306,7 +305,7 @@ def stage_policy(
 
     started = [] if init is None else [init / "actor.safetensors"]
     known = [behavior / "behavior.safetensors"] if recordings is None and behavior is not None else []
-    parents = _parents(*known, *started) + (() if recordings is None else (recordings.checksum,))
+    parents = parents_of(*known, *started) + (() if recordings is None else (recordings.checksum,))
     kind = "recorded" if recordings is not None else "prior" if use_prior else "plain"
     return run_stage(folder, f"policy-{kind}", config, seed, work, parents=parents)
 
@@ -366,7 +365,7 @@ def stage_evaluation(
         about = ABOUT_OTHER if task.name == TASK.name else ""
         return {"policies": outcome, "compared": Family(compared).as_dict(), "names": names, "other": about}
 
-    parents = _parents(*(path / "actor.safetensors" for path in policies.values()))
+    parents = parents_of(*(path / "actor.safetensors" for path in policies.values()))
     return run_stage(folder, "evaluation", config, seed, work, parents=parents)
 
 
@@ -379,7 +378,7 @@ def trained_task(policies: dict[str, Path]) -> Task:
     """
     found = {}
     for name, path in policies.items():
-        plain = load_module(path / "actor.safetensors", schema=ACTOR, made_by="dexprior train-policy")[2]
+        plain = load_module(path / "actor.safetensors", schema=ACTOR, command="dexprior train-policy")[2]
         found[name] = task_from_plain(plain.get("task"), f"{path}: task")
     if len(set(found.values())) > 1:
         shown = ", ".join(f"{name}: {task!r}" for name, task in found.items())
@@ -535,7 +534,14 @@ def _mean_mm(values: np.ndarray) -> dict[str, float]:
     return {"mean": mean, "low": low, "high": high}
 
 
-def _parents(*paths: Path) -> tuple[str, ...]:
+def files_of_prior(prior: Path) -> tuple[str, ...]:
+    """Checksums of the checkpoint in a prior's run folder."""
+    weights = sorted((prior / "checkpoint" / "denoiser").glob("*.safetensors"))
+    return parents_of(*weights, prior / "checkpoint" / "dexprior.json")
+
+
+def parents_of(*paths: Path) -> tuple[str, ...]:
+    """Checksums of files that a stage starts from."""
     return tuple(file_hash(p) for p in paths)
 
 
