@@ -5,8 +5,10 @@ tools to their next poses and gives the end effectors their numbers; the prior i
 
     p(a | x, t, s) = sum_k w_k(x, t) N(a; mean_k(x, t), diag(std^2)),   w_k ~ exp(-|x - x_k(t)|^2 / 2 h^2)
 
-with x the positions of all tools. Actions are laid out as `worlds.tasks.ActionSpec` does: robot by robot a twist, then
-the end effector's numbers. Robots of one scene have end effectors with as many numbers.
+with x the positions of all tools. Where a trajectory tells a force, the end effector closes by what its servo gives way
+under it, more while the fingertips feel less and less while they feel more. Actions are laid out as
+`worlds.tasks.ActionSpec` does: robot by robot a twist, then the end effector's numbers. Robots of one scene have end
+effectors with as many numbers.
 """
 
 from __future__ import annotations
@@ -20,16 +22,17 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from dexprior.artifacts import make_header, read_tensors, write_tensors
-from dexprior.config import Ge, Gt, config, config_hash, to_plain, validate
+from dexprior.config import Ge, Gt, Le, config, config_hash, to_plain, validate
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.geometry.rotations import axis_angle_from_quat, quat_conjugate, quat_multiply
 from dexprior.geometry.timing import resample
 from dexprior.geometry.transforms import interpolate_poses
+from dexprior.retarget.gripper import GripMap, ToolTrajectory
 from dexprior.types import JointTrajectory
 
 __all__ = ["BehaviorConfig", "BehaviorPrior"]
 
-SCHEMA = "dexprior.behavior/2"
+SCHEMA = "dexprior.behavior/3"
 
 
 @config
@@ -44,6 +47,8 @@ class BehaviorConfig:
     """Distance at which a trajectory's weight falls to 0.6 [m]."""
     gain: Annotated[float, Gt(0)] = 6.0
     """How fast deviations from a trajectory are corrected [1/s]."""
+    grip_feedback: Annotated[float, Ge(0), Le(1)] = 0.5
+    """How much of the difference of wanted and felt force is added to the wanted one."""
     lead: Annotated[float, Ge(0)] = 0.04
     """How far ahead of the clock trajectories are followed [s]: the arm lags behind its commands by about as much."""
     steps: Annotated[int, Ge(2)] = 75
@@ -66,6 +71,45 @@ class BehaviorPrior:
     """Numbers of the end effectors, as in actions: -1 closed, 1 open."""
     panel_hash: str
     """The panel whose instances are the scenes."""
+    force: Float[np.ndarray, "scene sample step robot"] | None = None
+    """Wanted of each fingertip [N]; None where none is told."""
+    give: float = 0.0
+    """By how much a newton on each fingertip moves an end effector's numbers [1/N]."""
+
+    @classmethod
+    def of_tools(
+        cls,
+        trajectories: Sequence[Sequence[ToolTrajectory]],
+        config: BehaviorConfig,
+        *,
+        grip: GripMap,
+        scale: Float[np.ndarray, 6],
+        dt: float,
+        panel_hash: str,
+    ) -> BehaviorPrior:
+        """Of one robot with a gripper, sampled at control periods.
+
+        Args:
+            trajectories: for each scene, its samples; every scene has as many.
+            config: how they become a distribution.
+            grip: from openings and forces to the gripper's numbers.
+            scale: twist that an action of 1 stands for [m/s, rad/s].
+            dt: control period [s].
+            panel_hash: of the panel of these scenes.
+
+        Raises:
+            BadInput: a scene without a trajectory, or scenes with different numbers of them.
+        """
+        sizes = {len(row) for row in trajectories}
+        if len(sizes) != 1 or 0 in sizes:
+            raise BadInput(f"every scene needs the same number of trajectories, at least one; got {sorted(sizes)}")
+        grid = dt * np.arange(config.steps)
+        now = [[one.at(grid) for one in row] for row in trajectories]
+        tool = np.array([[one.at(grid + config.lead).tool for one in row] for row in trajectories])
+        end = grip.numbers(np.array([[one.opening for one in row] for row in now]))
+        force = np.array([[one.force for one in row] for row in now])
+        scale = np.asarray(scale, dtype=np.float64)
+        return cls(config, scale, dt, tool[..., None, :], end[..., None, None], panel_hash, force[..., None], grip.give)
 
     @classmethod
     def build(
@@ -115,7 +159,11 @@ class BehaviorPrior:
         return self.tool.shape[3] * (6 + self.end.shape[4])
 
     def components(
-        self, tools: Float[np.ndarray, "n robot 7"], t: Float[np.ndarray, " n"], scene: Int[np.ndarray, " n"]
+        self,
+        tools: Float[np.ndarray, "n robot 7"],
+        t: Float[np.ndarray, " n"],
+        scene: Int[np.ndarray, " n"],
+        grips: Float[np.ndarray, "n robot"] | None = None,
     ) -> tuple[Float[np.ndarray, "n sample action"], Float[np.ndarray, "n sample"]]:
         """Means and log weights of the mixture.
 
@@ -123,6 +171,7 @@ class BehaviorPrior:
             tools: tool poses now, base frame.
             t: seconds since reset.
             scene: which scene each world shows.
+            grips: mean force on each end effector's fingertips now [N]; None counts as what is wanted.
         """
         step = np.clip(np.round(np.asarray(t) / self.dt).astype(int), 0, self.tool.shape[2] - 1)
         ahead = np.minimum(step + 1, self.tool.shape[2] - 1)
@@ -131,7 +180,13 @@ class BehaviorPrior:
         feedforward = (target[..., :3] - now[..., :3]) / self.dt
         turn = axis_angle_from_quat(quat_multiply(now[..., 3:], quat_conjugate(tools[..., 3:])[:, None]))
         twist = np.concatenate([feedforward + self.config.gain * error, self.config.gain * turn], axis=-1)
-        numbers = np.clip(self.end[scene, :, step], -1, 1)
+        numbers = self.end[scene, :, step]
+        if self.force is not None:
+            wanted = self.force[scene, :, step]
+            missing = 0.0 if grips is None else wanted - grips[:, None]
+            push = np.where(wanted > 0.0, wanted + self.config.grip_feedback * missing, 0.0)
+            numbers = numbers - self.give * push[..., None]
+        numbers = np.clip(numbers, -1, 1)
         mean = np.concatenate([np.clip(twist / self.scale, -1, 1), numbers], axis=-1)
         logits = -0.5 * (np.linalg.norm(error, axis=(-2, -1)) / self.config.bandwidth) ** 2
         logits -= logits.max(axis=1, keepdims=True)
@@ -150,9 +205,10 @@ class BehaviorPrior:
         tools: Float[np.ndarray, "n robot 7"],
         t: Float[np.ndarray, " n"],
         scene: Int[np.ndarray, " n"],
+        grips: Float[np.ndarray, "n robot"] | None = None,
     ) -> Float[np.ndarray, "n action"]:
         """One action for each world."""
-        mean, log_weight = self.components(tools, t, scene)
+        mean, log_weight = self.components(tools, t, scene, grips)
         u = rng.random((len(mean), 1))
         pick = (np.exp(log_weight).cumsum(axis=1) < u).sum(axis=1).clip(max=mean.shape[1] - 1)
         return mean[np.arange(len(mean)), pick] + self.std * rng.normal(size=(len(mean), self.size))
@@ -163,9 +219,10 @@ class BehaviorPrior:
         tools: Float[np.ndarray, "n robot 7"],
         t: Float[np.ndarray, " n"],
         scene: Int[np.ndarray, " n"],
+        grips: Float[np.ndarray, "n robot"] | None = None,
     ) -> Float[np.ndarray, " n"]:
         """Log density of actions under the mixture."""
-        mean, log_weight = self.components(tools, t, scene)
+        mean, log_weight = self.components(tools, t, scene, grips)
         z = (action[:, None] - mean) / self.std
         log_normal = -0.5 * (z**2).sum(-1) - np.log(self.std).sum() - 0.5 * self.size * np.log(2 * np.pi)
         joint = log_weight + log_normal
@@ -180,8 +237,10 @@ class BehaviorPrior:
             "config": to_plain(self.config),
             "dt": self.dt,
             "panel_hash": self.panel_hash,
+            "give": self.give,
         }
-        return write_tensors(path, {"tool": self.tool, "end": self.end, "scale": self.scale}, meta)
+        tensors = {"tool": self.tool, "end": self.end, "scale": self.scale}
+        return write_tensors(path, tensors | ({} if self.force is None else {"force": self.force}), meta)
 
     @classmethod
     def load(cls, path: str | Path) -> BehaviorPrior:
@@ -198,4 +257,7 @@ class BehaviorPrior:
         config = validate(BehaviorConfig, meta["config"], where=str(path))
         if meta["header"]["config_hash"] != config_hash(config):
             raise ArtifactError(f"{path}: its configuration does not fit its header")
-        return cls(config, tensors["scale"], meta["dt"], tensors["tool"], tensors["end"], meta["panel_hash"])
+        return cls(
+            config, tensors["scale"], meta["dt"], tensors["tool"], tensors["end"], meta["panel_hash"],
+            tensors.get("force"), meta["give"],
+        )  # fmt: skip

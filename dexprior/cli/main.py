@@ -29,11 +29,12 @@ VERBS: dict[str, str] = {
     "collision": "distil, identify and evaluate the learned collision model",
     "train-policy": "train a policy regularized to the behavioral prior",
     "evaluate": "a policy in the training world and in the other world",
+    "ladder": "the line for one task, and what succeeds after each of its stages",
     "ledger": "fill in the transfer ledger of a policy",
     "demo": "all of it on the embedded default, ending on one page",
 }
 """In the order of the flow."""
-_RESUMABLE = ("data", "train-prior", "collision", "train-policy", "demo")
+_RESUMABLE = ("data", "train-prior", "collision", "train-policy", "ladder", "demo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

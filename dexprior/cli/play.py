@@ -59,7 +59,9 @@ def run(config: Config, words: list[str]) -> int:
     if config.module is not None:
         _load(Path(config.module))
     task = make_task(config.task, **config.settings)
-    family = task.family if config.world == "training" else task.reality
+    family = task.family
+    if config.world != "training":
+        task, family = task.other(), task.reality
     n = 1 if config.view else config.n
     panel = Panel.sample("play", task, n, seed=config.seed, family=family)
     env = TaskVectorEnv(task, n, panel=panel, autoreset=False)

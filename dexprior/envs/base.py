@@ -28,6 +28,7 @@ __all__ = [
     "ActionSpec",
     "Backend",
     "BackendName",
+    "EngineName",
     "ObservationSpec",
     "Reading",
     "RobotCommand",
@@ -36,7 +37,10 @@ __all__ = [
     "tracked",
 ]
 
-BackendName = Literal["mujoco", "hybrid", "reality", "hardware"]
+EngineName = Literal["mujoco", "hybrid", "warp"]
+"""What simulates: MuJoCo, MuJoCo with learned collisions, or MuJoCo Warp on a GPU, in single precision."""
+BackendName = Literal[EngineName, "reality", "hardware"]
+"""Where commands go: worlds that are simulated here, one behind a socket, or a robot."""
 
 
 class _Arrays:
@@ -89,6 +93,11 @@ class Reading(_Arrays):
     def tools(self) -> Float[np.ndarray, "n robot 7"]:
         """Pose of every robot's tool centre point."""
         return np.stack([robot.tcp for robot in self.robots], axis=1)
+
+    @property
+    def grips(self) -> Float[np.ndarray, "n robot"]:
+        """Mean normal force on every end effector's fingertips [N]."""
+        return np.stack([robot.touch.mean(axis=1) for robot in self.robots], axis=1)
 
 
 class Backend(Protocol):

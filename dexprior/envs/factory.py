@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import numpy as np
 
 from dexprior.config import Ge, Gt, config
-from dexprior.envs.base import Backend, BackendName
+from dexprior.envs.base import Backend, BackendName, EngineName
 from dexprior.envs.hardware.options import HardwareOptions
 from dexprior.errors import ConfigError, UnknownName
 from dexprior.families import ParameterFamily
 from dexprior.worlds.tasks import Task, make_task
 
+if TYPE_CHECKING:
+    from dexprior.envs.sim import SimBackend
+
 __all__ = [
     "BackendConfig",
     "HardwareOptions",
-    "HybridOptions",
-    "MujocoOptions",
     "RealityOptions",
+    "SimulationOptions",
     "make_backend",
+    "simulate",
 ]
 
 
 @config
-class MujocoOptions:
-    """Simulated worlds."""
+class SimulationOptions:
+    """Worlds that are simulated here."""
 
-    n: Annotated[int, Ge(1)] = 1
-    """Worlds stepped together."""
-    threads: Annotated[int, Ge(0)] = 1
+    threads: Annotated[int, Ge(0)] = 0
     """Of the thread pool; 0 takes all cores. Results do not depend on it."""
-
-
-@config
-class HybridOptions:
-    """Simulated worlds with a learned collision model."""
-
-    n: Annotated[int, Ge(1)] = 1
-    """Worlds stepped together."""
     checkpoint: str | None = None
-    """File of the collision model; required."""
+    """For learned collisions: file of the collision model; required there."""
     phi: tuple[float, ...] | None = None
     """Its contact parameters; by default those that the file was identified with."""
     min_approach: Annotated[float, Gt(0)] = 0.1
@@ -68,11 +61,11 @@ class BackendConfig:
     """Which backend, and the options of each kind; those of the other kinds are not read."""
 
     kind: BackendName = "mujoco"
-    """One of mujoco, hybrid, reality, hardware."""
-    mujoco: MujocoOptions = MujocoOptions()
-    """Simulated worlds."""
-    hybrid: HybridOptions = HybridOptions()
-    """Simulated, with learned collisions."""
+    """One of mujoco, hybrid, warp, reality, hardware."""
+    n: Annotated[int, Ge(1)] = 1
+    """Worlds stepped together, where they are simulated."""
+    simulation: SimulationOptions = SimulationOptions()
+    """Simulated worlds: by MuJoCo, with learned collisions, or by MuJoCo Warp on a GPU."""
     reality: RealityOptions = RealityOptions()
     """Behind a socket."""
     hardware: HardwareOptions = HardwareOptions()
@@ -80,15 +73,20 @@ class BackendConfig:
 
 
 def make_backend(
-    backend: BackendName | BackendConfig, *, task: Task | str = "insertion", family: ParameterFamily | None = None
+    backend: BackendName | BackendConfig,
+    *,
+    task: Task | str = "insertion",
+    family: ParameterFamily | None = None,
+    n: int | None = None,
 ) -> Backend:
     """The backend of a name (with its default options) or of a configuration.
 
     Args:
-        backend: `mujoco`, `hybrid`, `reality`, `hardware`, or a `BackendConfig`.
+        backend: `mujoco`, `hybrid`, `warp`, `reality`, `hardware`, or a `BackendConfig`.
         task: what is done there. By name it is the training world's for simulators, and the other world's for a reality
             server or a loopback robot. A server that runs already has its own.
         family: of the parameters; by default the task's training family for simulators, and its `reality` otherwise.
+        n: worlds of a simulator, instead of the configuration's.
 
     Raises:
         UnknownName: no such kind, or no such task.
@@ -98,34 +96,48 @@ def make_backend(
     chosen = backend if isinstance(backend, BackendConfig) else BackendConfig(kind=backend)
     if chosen.kind not in get_args(BackendName):
         raise UnknownName("backend", chosen.kind, get_args(BackendName))
-    simulated = chosen.kind in ("mujoco", "hybrid")
     if isinstance(task, str):
-        task = make_task(task) if simulated else make_task(task).other()
-    if chosen.kind == "mujoco":
-        from dexprior.envs.sim import SimBackend
-
-        return SimBackend(task, chosen.mujoco.n, family=family, threads=chosen.mujoco.threads)
-    if chosen.kind == "hybrid":
-        return _hybrid(chosen.hybrid, task, family)
+        task = make_task(task) if chosen.kind in get_args(EngineName) else make_task(task).other()
     if chosen.kind == "reality":
         return _reality(chosen.reality, task, family)
-    return _hardware(chosen.hardware, task, family)
+    if chosen.kind == "hardware":
+        return _hardware(chosen.hardware, task, family)
+    return simulate(chosen.kind, task, n or chosen.n, family=family, options=chosen.simulation)
 
 
-def _hybrid(options: HybridOptions, task: Task, family: ParameterFamily | None) -> Backend:
-    if options.checkpoint is None:
-        raise ConfigError("backend.hybrid.checkpoint: required; the collision stage writes collision.safetensors")
+def simulate(
+    engine: EngineName,
+    task: Task,
+    n: int,
+    *,
+    family: ParameterFamily | None = None,
+    options: SimulationOptions | None = None,
+) -> SimBackend:
+    """n worlds of a task, stepped by MuJoCo, with learned collisions, or by MuJoCo Warp.
+
+    Raises:
+        ConfigError: learned collisions without a checkpoint.
+        ArtifactError: the collision model cannot be read.
+        BadInput, MissingExtra: the engine cannot step this task, or is not installed.
+    """
+    o = options or SimulationOptions()
+    if engine != "hybrid":
+        from dexprior.envs.sim import SimBackend
+
+        return SimBackend(task, n, family=family, threads=o.threads, physics=engine)
+    if o.checkpoint is None:
+        raise ConfigError("backend.simulation.checkpoint: required; the collision stage writes collision.safetensors")
     from dexprior.collision import HybridConfig  # these two load torch
     from dexprior.envs.hybrid import HybridBackend
 
     return HybridBackend.load(
         task,
-        options.n,
-        options.checkpoint,
-        phi=None if options.phi is None else np.array(options.phi),
+        n,
+        o.checkpoint,
+        phi=None if o.phi is None else np.array(o.phi),
         family=family,
-        config=HybridConfig(min_approach=options.min_approach),
-        threads=1,
+        config=HybridConfig(min_approach=o.min_approach),
+        threads=o.threads,
     )
 
 

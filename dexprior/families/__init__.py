@@ -11,7 +11,7 @@ from dexprior.families.actuation import (
 from dexprior.families.attribution import switches_by_gap
 from dexprior.families.densities import Copula, Density, Flow, Independent, Particles, fit_density
 from dexprior.families.events import DROPOUTS, Event, EventFamily, EventPrior, Events, gap_of_event
-from dexprior.families.family import ParameterFamily, fixed_outside
+from dexprior.families.family import ParameterFamily, drawn_outside, fixed_outside
 from dexprior.families.gaps import GAPS, Gap, gap_of
 from dexprior.families.injectors import INJECTORS, Injectors
 from dexprior.families.parameter import Parameter, Transform
@@ -32,6 +32,7 @@ __all__ = [
     "Parameter",
     "ParameterFamily",
     "Transform",
+    "drawn_outside",
     "fixed_outside",
     "ACTUATOR_DELAY",
     "BACKLASH",

@@ -20,7 +20,7 @@ from dexprior.families.densities import INDEPENDENT, Density, density_from_json
 from dexprior.families.parameter import Parameter
 from dexprior.reading import as_described, listed, number, read_json_object, shown, text
 
-__all__ = ["ParameterFamily", "fixed_outside"]
+__all__ = ["ParameterFamily", "drawn_outside", "fixed_outside"]
 
 Traces = TypeVar("Traces")
 Conditioned = TypeVar("Conditioned")
@@ -197,6 +197,32 @@ def fixed_outside(
             raise BadInput(f"{p.name!r} = {value} lies inside the support [{p.low}, {p.high}] of {family.name!r}")
         fixed.append(replace(p, low=value, high=value, distribution="uniform", mean=None, std=None))
     return ParameterFamily(name, (*fixed, *extra))
+
+
+def drawn_outside(name: str, family: ParameterFamily, fixed: ParameterFamily) -> ParameterFamily:
+    """Other worlds: every parameter of a family drawn from beyond the end of its support nearest to a fixed value.
+
+    The range reaches from that end to half as far again as the fixed value, at most to zero where the support is
+    positive; parameters that only `fixed` has stay as they are there.
+
+    Args:
+        name: of the new family.
+        family: what the simulator assumes.
+        fixed: one other world of it; see `fixed_outside`.
+    """
+    known = {p.name: p for p in family.parameters}
+    drawn = []
+    for p in fixed.parameters:
+        if p.name not in known:
+            drawn.append(p)
+            continue
+        end = known[p.name].low if p.low < known[p.name].low else known[p.name].high
+        beyond = p.low + 0.5 * (p.low - end)
+        if end > 0.0:
+            beyond = max(beyond, 0.25 * p.low)
+        low, high = sorted((end, beyond))
+        drawn.append(replace(p, low=low, high=high))
+    return ParameterFamily(name, tuple(drawn))
 
 
 def _write(target: Any, parameter: Parameter, value: float) -> None:

@@ -10,13 +10,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import numpy as np
 from accelerate import PartialState
 from jaxtyping import Float
 
-from dexprior.artifacts import RunFolder, file_hash, load_all, save
+from dexprior.artifacts import RunFolder, file_hash, load_all, load_module, save
 from dexprior.behavior import BehaviorConfig, BehaviorPrior, Recordings, read_recordings
 from dexprior.collision.stage import CollisionConfig
 from dexprior.collision.stage import run as run_collision
@@ -25,9 +25,13 @@ from dexprior.data.demonstrations import DemonstrationConfig, generate, scene_co
 from dexprior.data.impacts import find_ellipse_impacts
 from dexprior.data.plain_clips import PlainClips
 from dexprior.data.stacks import Stack, fingerprint, load_stack, split_stack
+from dexprior.envs.base import EngineName
+from dexprior.envs.factory import BackendConfig, make_backend
+from dexprior.envs.messages import task_from_plain, task_to_plain
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
 from dexprior.errors import BadInput
+from dexprior.policy.actor import SCHEMA as ACTOR
 from dexprior.policy.actor import load_actor, save_actor
 from dexprior.policy.ppo import PpoConfig, train_ppo
 from dexprior.policy.rollout import Episodes, actor_policy, prior_policy, run_episodes
@@ -58,7 +62,7 @@ from dexprior.stats import Family, Rate, bootstrap_mean, compare_pairs
 from dexprior.types import HandTrajectory, JointTrajectory, ObjectTrajectory, PriorCondition, VideoSample
 from dexprior.worlds.arm import MAX_OPENING
 from dexprior.worlds.insertion import ABOUT_OTHER, InsertionConfig
-from dexprior.worlds.tasks import make_task
+from dexprior.worlds.tasks import Task, make_task
 from dexprior.worlds.tasks.actions import MAX_TWIST
 
 __all__ = [
@@ -67,6 +71,8 @@ __all__ = [
     "EvaluationConfig",
     "Retargeted",
     "build_bank",
+    "files_of_prior",
+    "parents_of",
     "retarget_sample",
     "run_stage",
     "run_world",
@@ -78,6 +84,7 @@ __all__ = [
     "stage_policy",
     "stage_prior",
     "stage_retargeter",
+    "trained_task",
 ]
 
 Stage = Callable[..., dict[str, Any]]
@@ -117,6 +124,9 @@ class EvaluationConfig:
     """Scenes whose traces the ledger compares."""
     backend_scenes: Annotated[int, Ge(1)] = 4
     """Scenes that are run through every backend."""
+    backend: BackendConfig = BackendConfig()
+    """Where policies are evaluated. Simulators show the training world and the other one, all scenes at once; a reality
+    server or a robot is the other world, one scene after another."""
     repeats: Annotated[int, Ge(20)] = 192
     """Simulated traces of each of them, over the assumed family; what four channels need at a level of 5 % is 123."""
 
@@ -151,7 +161,7 @@ def stage_prior(
         save(samples, folder / "samples.safetensors", producer="prior", seed=seed, config=config)
         return evaluate_prior(samples, few, train)
 
-    parents = _parents(*([] if videos is None else [videos / "metadata.json"]))
+    parents = parents_of(*([] if videos is None else [videos / "metadata.json"]))
     return run_stage(folder, "prior", config, seed, work, parents=(fingerprint(demonstrations), *parents))
 
 
@@ -180,7 +190,7 @@ def stage_estimator(
             "disagreement_with_prior_mm": _mean_mm(np.array(apart)),
         }
 
-    return run_stage(folder, "estimator", config, seed, work, parents=_parents(prior / "samples.safetensors"))
+    return run_stage(folder, "estimator", config, seed, work, parents=parents_of(prior / "samples.safetensors"))
 
 
 def stage_retargeter(
@@ -231,11 +241,8 @@ def stage_behavior(
         alone = run_episodes(prior_policy(bank, np.arange(config.scenes)), backend, panel)
         return {**result, "prior_alone_success": Rate(int(alone.success.sum()), len(alone.success)).as_dict()}
 
-    parents = _parents(
-        *sorted((prior / "checkpoint" / "denoiser").glob("*.safetensors")),
-        prior / "checkpoint" / "dexprior.json",
-        estimator / "estimator.safetensors",
-        retargeter / "retargeter.safetensors",
+    parents = files_of_prior(prior) + parents_of(
+        estimator / "estimator.safetensors", retargeter / "retargeter.safetensors"
     )
     return run_stage(folder, "behavior", config, seed, work, parents=parents)
 
@@ -247,15 +254,18 @@ def stage_collision(config: CollisionConfig, folder: Path, *, seed: int) -> dict
 
 def stage_policy(
     config: PpoConfig,
-    behavior: Path,
+    behavior: Path | None,
     folder: Path,
     *,
     seed: int,
     use_prior: bool,
     init: Path | None = None,
     data: Path | None = None,
+    task: Task = TASK,
 ) -> dict[str, Any]:
     """PPO with the behavioral prior, or the same PPO without it; from a fresh actor, or from that of the run `init`.
+
+    Without a folder of a behavioral prior (`behavior=None`) there is none, and instances are drawn: as many as worlds.
 
     With recorded episodes (`data`, a manifest of `ledger plan`) these are the behavioral prior, and `behavior` is not
     read. If `init` is None, it is then the manifest's.
@@ -263,6 +273,8 @@ def stage_policy(
     Raises:
         BadInput: recordings, but no prior is to be used.
     """
+    if behavior is None and data is None and use_prior:
+        raise BadInput(f"task {task.name!r} without a behavioral prior: give behavior=FOLDER, or use_prior=false")
     if data is not None and not use_prior:
         raise BadInput(f"data={data}: recordings act through the behavioral prior, which use_prior=false leaves out")
     recordings = None if data is None else read_recordings(data)
@@ -270,14 +282,19 @@ def stage_policy(
         init = Path(recordings.init)
 
     def work() -> dict[str, Any]:
-        if recordings is None:
+        prior = None
+        if recordings is not None:
+            panel, prior = recorded_scenes(recordings, seed=seed)
+        elif behavior is not None:
             panel = Panel.load(behavior / "panel.json")
             prior = BehaviorPrior.load(behavior / "behavior.safetensors") if use_prior else None
         else:
-            panel, prior = recorded_scenes(recordings, seed=seed)
+            panel = Panel.sample("train", task, config.worlds, seed=seed, purpose="training")
         start = None if init is None else load_actor(init / "actor.safetensors")
-        actor, curve = train_ppo(TASK, panel, prior, config, folder, seed=seed, init=start)
-        save_actor(actor, folder / "actor.safetensors", seed=seed, extra={"prior": use_prior})
+        actor, curve = train_ppo(task, panel, prior, config, folder, seed=seed, init=start)
+        save_actor(
+            actor, folder / "actor.safetensors", seed=seed, extra={"prior": use_prior, "task": task_to_plain(task)}
+        )
         last = curve[-1]
         return {
             "curve": curve,
@@ -287,8 +304,8 @@ def stage_policy(
         } | ({} if recordings is None else {"recorded": len(recordings.t), "left_out": recordings.left_out})
 
     started = [] if init is None else [init / "actor.safetensors"]
-    known = [behavior / "behavior.safetensors"] if recordings is None else []
-    parents = _parents(*known, *started) + (() if recordings is None else (recordings.checksum,))
+    known = [behavior / "behavior.safetensors"] if recordings is None and behavior is not None else []
+    parents = parents_of(*known, *started) + (() if recordings is None else (recordings.checksum,))
     kind = "recorded" if recordings is not None else "prior" if use_prior else "plain"
     return run_stage(folder, f"policy-{kind}", config, seed, work, parents=parents)
 
@@ -316,17 +333,25 @@ def recorded_scenes(recordings: Recordings, *, seed: int) -> tuple[Panel, Behavi
     return panel, prior
 
 
-def stage_evaluation(config: EvaluationConfig, policies: dict[str, Path], folder: Path, *, seed: int) -> dict[str, Any]:
-    """Every policy in the training world and in the other world, on the same held-out scenes."""
+def stage_evaluation(
+    config: EvaluationConfig, policies: dict[str, Path], folder: Path, *, seed: int, task: Task | None = None
+) -> dict[str, Any]:
+    """Every policy in the training world and in the other world, on the same held-out scenes.
+
+    Raises:
+        BadInput: policies of different tasks.
+    """
+    task = task or trained_task(policies)
 
     def work() -> dict[str, Any]:
         outcome: dict[str, dict[str, Any]] = {}
         wins: dict[tuple[str, str], np.ndarray] = {}
+        worlds = worlds_of(config.backend)
         for name, path in policies.items():
             actor = load_actor(path / "actor.safetensors")
             outcome[name] = {}
-            for world in ("sim", "other"):
-                episodes, panel = run_world(actor_policy(actor), world, config)
+            for world in worlds:
+                episodes, panel = run_world(actor_policy(actor), world, config, task=task)
                 wins[name, world] = episodes.success
                 outcome[name][world] = describe_episodes(episodes) | {"panel": panel.hash}
         names = list(policies)
@@ -335,25 +360,57 @@ def stage_evaluation(config: EvaluationConfig, policies: dict[str, Path], folder
             a, b = names
             compared = {
                 world: compare_pairs(wins[a, world], wins[b, world], names=(a, b), panel=outcome[a][world]["panel"])
-                for world in ("sim", "other")
+                for world in worlds
             }
-        return {"policies": outcome, "compared": Family(compared).as_dict(), "names": names, "other": ABOUT_OTHER}
+        about = ABOUT_OTHER if task.name == TASK.name else ""
+        return {"policies": outcome, "compared": Family(compared).as_dict(), "names": names, "other": about}
 
-    parents = _parents(*(path / "actor.safetensors" for path in policies.values()))
+    parents = parents_of(*(path / "actor.safetensors" for path in policies.values()))
     return run_stage(folder, "evaluation", config, seed, work, parents=parents)
 
 
-def run_world(policy: Callable, world: str, config: EvaluationConfig) -> tuple[Episodes, Panel]:
-    """Episodes of the held-out panel in the training world (`sim`) or the one with the other contact (`other`)."""
-    if world not in ("sim", "other"):
-        raise BadInput(f"world {world!r}; choices: sim, other")
-    task, family = (TASK, TASK.family) if world == "sim" else (TASK.other(), TASK.reality)
+def trained_task(policies: dict[str, Path]) -> Task:
+    """The task that policies were trained for.
+
+    Raises:
+        BadInput: they were trained for different ones.
+        ArtifactError: no actor, or one of another version.
+    """
+    found = {}
+    for name, path in policies.items():
+        plain = load_module(path / "actor.safetensors", schema=ACTOR, command="dexprior train-policy")[2]
+        found[name] = task_from_plain(plain.get("task"), f"{path}: task")
+    if len(set(found.values())) > 1:
+        shown = ", ".join(f"{name}: {task!r}" for name, task in found.items())
+        raise BadInput(f"policies of different tasks cannot be compared: {shown}")
+    return next(iter(found.values()))
+
+
+def worlds_of(backend: BackendConfig) -> tuple[str, ...]:
+    """Which worlds a backend shows."""
+    return ("sim", "other") if backend.kind in get_args(EngineName) else ("other",)
+
+
+def run_world(policy: Callable, world: str, config: EvaluationConfig, *, task: Task = TASK) -> tuple[Episodes, Panel]:
+    """Episodes of the held-out panel in the training world (`sim`) or the other one (`other`), in a backend.
+
+    Raises:
+        BadInput: a world that the backend does not show.
+        SafetyStop: a gate stopped the robot.
+    """
+    known = worlds_of(config.backend)
+    if world not in known:
+        raise BadInput(f"world {world!r}; choices: {', '.join(known)}")
+    task, family = (task, task.family) if world == "sim" else (task.other(), task.reality)
     if config.cases is None:
         panel = Panel.sample(world, task, config.instances, seed=config.seed, family=family)
     else:
         panel = Panel.load(config.cases).moved_to(world, family, seed=config.seed)
-    backend = SimBackend(task, len(panel), family=family)
-    return run_episodes(policy, backend, panel), panel
+    backend = make_backend(config.backend, task=task, family=family, n=len(panel))
+    try:
+        return run_episodes(policy, backend, panel), panel
+    finally:
+        backend.close()
 
 
 def describe_episodes(episodes: Episodes) -> dict[str, Any]:
@@ -477,7 +534,14 @@ def _mean_mm(values: np.ndarray) -> dict[str, float]:
     return {"mean": mean, "low": low, "high": high}
 
 
-def _parents(*paths: Path) -> tuple[str, ...]:
+def files_of_prior(prior: Path) -> tuple[str, ...]:
+    """Checksums of the checkpoint in a prior's run folder."""
+    weights = sorted((prior / "checkpoint" / "denoiser").glob("*.safetensors"))
+    return parents_of(*weights, prior / "checkpoint" / "dexprior.json")
+
+
+def parents_of(*paths: Path) -> tuple[str, ...]:
+    """Checksums of files that a stage starts from."""
     return tuple(file_hash(p) for p in paths)
 
 

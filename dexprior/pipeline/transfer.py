@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dexprior.artifacts import file_hash, read_tensors
-from dexprior.envs.factory import BackendConfig, HardwareOptions, HybridOptions, make_backend
+from dexprior.envs.factory import BackendConfig, HardwareOptions, SimulationOptions, make_backend
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
 from dexprior.errors import SafetyStop
@@ -84,7 +84,7 @@ def stage_backends(
         kinds = {
             "mujoco": BackendConfig(),
             "hybrid": BackendConfig(
-                kind="hybrid", hybrid=HybridOptions(checkpoint=str(collision / "collision.safetensors"))
+                kind="hybrid", simulation=SimulationOptions(checkpoint=str(collision / "collision.safetensors"))
             ),
             "reality": BackendConfig(kind="reality"),
             "hardware": BackendConfig(kind="hardware", hardware=HardwareOptions(keep=str(folder / "gate"))),

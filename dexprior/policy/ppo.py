@@ -19,6 +19,8 @@ from torch import Tensor, nn
 from dexprior.artifacts import load_training_state, save_training_state
 from dexprior.behavior import BehaviorPrior
 from dexprior.config import Ge, Gt, Le, config
+from dexprior.envs.base import EngineName
+from dexprior.envs.factory import SimulationOptions, simulate
 from dexprior.envs.panel import Panel
 from dexprior.envs.tasks import TaskVectorEnv
 from dexprior.errors import BadInput, Diverged
@@ -35,6 +37,10 @@ class PpoConfig:
 
     worlds: Annotated[int, Ge(2)] = 128
     """Simulated side by side."""
+    engine: EngineName = "mujoco"
+    """What simulates them: mujoco, hybrid (learned collisions) or warp."""
+    simulation: SimulationOptions = SimulationOptions()
+    """Of that engine."""
     iterations: Annotated[int, Ge(1)] = 22
     """Rollout and update rounds."""
     steps: Annotated[int, Ge(1)] | None = None
@@ -118,7 +124,8 @@ def train_ppo(
         raise BadInput(
             f"policy.steps = {length} does not divide the {task.steps} commands of an episode of {task.name!r}"
         )
-    env = TaskVectorEnv(task, config.worlds, panel=panel, autoreset=False)
+    backend = simulate(config.engine, task, config.worlds, family=panel.family, options=config.simulation)
+    env = TaskVectorEnv(task, config.worlds, panel=panel, autoreset=False, backend=backend)
     _check(prior, panel, env, task)
     torch.manual_seed(seed)
     networks = config.actor if prior is not None else replace(config.actor, log_std=config.plain_log_std)
@@ -286,12 +293,12 @@ class _Collector:
         action = mean + std * torch.randn(mean.shape, generator=generator)
         row: dict[str, Any] = {}
         if self._prior is not None:
-            tools, t = info["reading"].tools, info["reading"].t
-            prior_mean, log_weight = self._prior.components(tools, t, self._scene)
+            tools, t, grips = (getattr(info["reading"], name) for name in ("tools", "t", "grips"))
+            prior_mean, log_weight = self._prior.components(tools, t, self._scene, grips)
             row["mean"] = torch.from_numpy(prior_mean.astype(np.float32))
             row["weight"] = torch.from_numpy(np.exp(log_weight).astype(np.float32))
             if led:
-                drawn = self._prior.sample(rng, tools[:led], t[:led], self._scene[:led])
+                drawn = self._prior.sample(rng, tools[:led], t[:led], self._scene[:led], grips[:led])
                 action[:led] = torch.from_numpy(drawn.astype(np.float32))
         row |= {
             "observation": seen, "privileged": secret, "action": action, "log_prob": log_prob(action, mean, std),

@@ -55,10 +55,10 @@ def actor_policy(actor: Any) -> Policy:
 
 
 def prior_policy(prior: BehaviorPrior, scene: np.ndarray) -> Policy:
-    """The most likely trajectory of the behavioral prior, followed with feedback on the tools' own poses only."""
+    """The most likely trajectory of the behavioral prior, followed with feedback on the robots' own poses and touch."""
 
     def act(observation: dict[str, np.ndarray], reading: Reading) -> Float[np.ndarray, "n action"]:
-        mean, log_weight = prior.components(reading.tools, reading.t, scene)
+        mean, log_weight = prior.components(reading.tools, reading.t, scene, reading.grips)
         return mean[np.arange(len(mean)), log_weight.argmax(axis=1)]
 
     return act

@@ -8,6 +8,7 @@ needs, whichever is longer: pads that straddle an object would otherwise knock i
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -16,13 +17,23 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.config import Ge, Gt, config
+from dexprior.errors import BadInput
 from dexprior.geometry.rotations import quat_conjugate, quat_from_matrix, quat_multiply, quat_rotate, quat_slerp, yaw_of
 from dexprior.geometry.timing import contact_intervals, minimum_jerk
 from dexprior.geometry.transforms import interpolate_poses
 from dexprior.hands.skeleton import FINGER_RADIUS
 from dexprior.types import HandTrajectory
+from dexprior.worlds.rigs import end_effector, joint_slides
 
-__all__ = ["GripperConfig", "Phase", "ToolTrajectory", "contact_phases", "retarget_to_gripper"]
+__all__ = [
+    "GripMap",
+    "GripperConfig",
+    "Phase",
+    "ToolTrajectory",
+    "contact_phases",
+    "grip_map",
+    "retarget_to_gripper",
+]
 
 
 @config
@@ -85,6 +96,48 @@ class ToolTrajectory:
             opening=np.interp(t, self.t, self.opening),
             force=np.interp(t, self.t, self.force),
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GripMap:
+    """From what is between a parallel gripper's pads to its number in an action: -1 closed, 1 open."""
+
+    widest: float
+    """Opening at 1 [m]."""
+    stiffness: float
+    """Of each pad's servo [N/m]."""
+
+    def numbers(self, opening: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
+        """That bring the pads to an opening [m] where nothing is between them."""
+        return 2.0 * opening / self.widest - 1.0
+
+    @property
+    def give(self) -> float:
+        """By how much less a number is that makes each pad press with a newton [1/N]."""
+        return 4.0 / (self.stiffness * self.widest)
+
+
+@functools.cache
+def grip_map(end: str) -> GripMap:
+    """Of an end effector by name.
+
+    Raises:
+        UnknownName: no such end effector.
+        BadInput: it is no parallel gripper with one number.
+    """
+    import mujoco
+
+    effector = end_effector(end)
+    slides = all(joint_slides(end)) and len(effector.joints) == 2
+    if not slides or effector.action_size != 1 or np.any(effector.control[:, 0]):
+        raise BadInput(
+            f"end effector {end!r}: no map from an opening and a force to its actuators; grippers with one are parallel"
+        )
+    model: mujoco.MjModel = effector.build().compile()
+    return GripMap(
+        widest=float(effector.control[:, 1].sum()),
+        stiffness=float(model.actuator(effector.actuators[0]).gainprm[0]),
+    )
 
 
 def contact_phases(

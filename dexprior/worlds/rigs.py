@@ -30,6 +30,7 @@ __all__ = [
     "Rig",
     "add_rig",
     "arms",
+    "end_effector",
     "end_effectors",
     "joint_slides",
     "posture",
@@ -176,6 +177,17 @@ def end_effectors() -> tuple[str, ...]:
     return tuple(_ENDS)
 
 
+def end_effector(name: str) -> EndEffector:
+    """A gripper or hand by name.
+
+    Raises:
+        UnknownName: no such end effector.
+    """
+    if name not in _ENDS:
+        raise UnknownName("end effector", name, end_effectors())
+    return _ENDS[name]
+
+
 @functools.cache
 def joint_slides(end: str) -> tuple[bool, ...]:
     """For each joint of an end effector whether it slides [m] or turns [rad].
@@ -185,10 +197,9 @@ def joint_slides(end: str) -> tuple[bool, ...]:
     """
     import mujoco
 
-    if end not in _ENDS:
-        raise UnknownName("end effector", end, end_effectors())
-    spec = _ENDS[end].build()
-    return tuple(spec.joint(name).type == mujoco.mjtJoint.mjJNT_SLIDE for name in _ENDS[end].joints)
+    effector = end_effector(end)
+    spec = effector.build()
+    return tuple(spec.joint(name).type == mujoco.mjtJoint.mjJNT_SLIDE for name in effector.joints)
 
 
 def add_rig(

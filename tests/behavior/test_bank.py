@@ -225,7 +225,7 @@ def test_foreign_and_tampered_files_are_refused(two, tmp_path):
     with pytest.raises(ArtifactError, match="does not fit its header"):
         BehaviorPrior.load(tmp_path / "other")
     write_tensors(tmp_path / "old", tensors, meta | {"header": meta["header"] | {"schema": "dexprior.behavior/1"}})
-    with pytest.raises(ArtifactError, match=r"no behavioral prior of schema 'dexprior.behavior/2'"):
+    with pytest.raises(ArtifactError, match=r"no behavioral prior of schema 'dexprior.behavior/3'"):
         BehaviorPrior.load(tmp_path / "old")
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(ArtifactError, match="truncated"):

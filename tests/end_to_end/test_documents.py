@@ -439,6 +439,10 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
         f"{POLICY} policy.worlds=2", None,
     ),
     (
+        "dexprior train-policy task=pick_place", f"train-policy task=pick_place use_prior=false out=runs/cube {POLICY}",
+        None,
+    ),
+    (
         "dexprior train-policy task=push", "train-policy task=push push.striker.kind=hybrid out=runs/push_hybrid "
         "push.striker.surrogate=runs/collision/collision.safetensors push.steps=50 push.hidden=[8,8] "
         "push.learning_starts=50 push.checkpoint_every=50", None,

@@ -12,7 +12,7 @@ from dexprior.collision import ImpulseNetwork, Surrogate, SurrogateConfig
 from dexprior.config import to_plain, validate
 from dexprior.envs import BackendConfig, make_backend
 from dexprior.envs.base import ObservationSpec, tracked
-from dexprior.envs.factory import HardwareOptions, HybridOptions, MujocoOptions, RealityOptions
+from dexprior.envs.factory import HardwareOptions, RealityOptions, SimulationOptions
 from dexprior.envs.hardware import GateConfig
 from dexprior.envs.panel import Panel
 from dexprior.envs.reality import start_server
@@ -32,12 +32,12 @@ def easy():
 def config(tmp_path) -> BackendConfig:
     surrogate = Surrogate.from_network(ImpulseNetwork(SurrogateConfig(width=8, depth=1)), np.array([[-9.0, 9.0]] * 4))
     path = surrogate.save(tmp_path / "collision.safetensors", producer="test", seed=0)
-    return BackendConfig(hybrid=HybridOptions(checkpoint=str(path), phi=(0.3, 0.5, 0.001, 1.0, 0.0)))
+    return BackendConfig(simulation=SimulationOptions(checkpoint=str(path), phi=(0.3, 0.5, 0.001, 1.0, 0.0)))
 
 
 @pytest.mark.parametrize("kind", ["mujoco", "hybrid", "reality", "hardware"])
 def test_every_kind_reads_alike(kind, config, easy):
-    backend = make_backend(BackendConfig(kind=kind, hybrid=config.hybrid))
+    backend = make_backend(BackendConfig(kind=kind, simulation=config.simulation))
     try:
         backend.reset(easy)
         reading = backend.step(backend.actions.commands(FORWARD))
@@ -56,12 +56,12 @@ def test_a_name_is_enough():
 
 
 def test_an_unknown_name_lists_the_names():
-    with pytest.raises(UnknownName, match=r"'mujocco'.*'mujoco'.*hybrid, reality, hardware"):
+    with pytest.raises(UnknownName, match=r"'mujocco'.*'mujoco'.*hybrid, warp, reality, hardware"):
         make_backend("mujocco")
 
 
 def test_options_reach_the_backend(easy):
-    assert make_backend(BackendConfig(mujoco=MujocoOptions(n=3))).n == 3
+    assert make_backend(BackendConfig(n=3)).n == 3
     strict = GateConfig(max_linear_speed=0.05, max_consecutive_refusals=0)
     backend = make_backend(BackendConfig(kind="hardware", hardware=HardwareOptions(gate=strict, tracker=False)))
     assert backend.reset(easy).truth is None

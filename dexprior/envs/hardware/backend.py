@@ -52,8 +52,11 @@ def start_gate(
         start_timeout: seconds to wait until it listens.
 
     Raises:
+        BadInput: a task of other robots than one arm with a parallel gripper.
         ConnectionLost: it did not start.
     """
+    if task is not None:
+        require_gripper(ActionSpec(task.layout().rigs, "cartesian", task.control_dt))
     files = {
         "options": None if options is None else to_plain(options),
         "family": None if family is None else family.to_json(),

@@ -7,7 +7,7 @@ expert, strategies = expert_of("pick_place"), strategies_of("pick_place")
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dexprior.config import validate
@@ -70,6 +70,8 @@ class Entry:
     """Settings of the objects that demonstrations show; each is as likely."""
     hand: Literal["end_effector", "hand"] = "end_effector"
     """The setting that names the end effector in which a person's hand is put."""
+    robot: Mapping[str, Any] = field(default_factory=dict)
+    """Settings in which a robot does what the demonstrations show."""
     warp: bool = False
     """Whether MuJoCo Warp steps it; held against `mujoco.batch` in docs/measurements/worlds.md."""
 
@@ -113,6 +115,7 @@ SUITE: dict[str, Entry] = {
             for width in (0.008, 0.010, 0.012)
             for length in (0.028, 0.034)
         ),
+        robot={"start": "standing"},
         warp=True,
     ),
     "pick_place": Entry(
