@@ -1,6 +1,6 @@
 """Data: generate demonstrations (the default), bring foreign data in, look at it, check it, hand it on.
 
-dexprior data                 generate demonstrations of the insertion into out
+dexprior data                 generate the demo's demonstrations of the insertion into out
 dexprior data generate        task=insertion|folding|nut_bolt|peg|pick_place|soft_grasp n=1000 out=FOLDER
 dexprior data list            the measured data sets that dexprior knows
 dexprior data get NAME        where a data set lies, or how to get it; checks its files
@@ -133,9 +133,7 @@ def _generate(config: Config) -> int:
     from dexprior.worlds.tasks import demonstrated_tasks
 
     if config.task is None:
-        raise BadInput(f"data generate: give task=NAME; choices: insertion, {', '.join(demonstrated_tasks())}")
-    if config.task == "insertion":
-        return _insertion(config)
+        raise BadInput(f"data generate: give task=NAME; choices: {', '.join(demonstrated_tasks())}")
     suite = config.suite if config.n is None else replace(config.suite, n=config.n)
     show(generate_demonstrations(config.task, suite, config.out, seed=config.seed))
     return 0

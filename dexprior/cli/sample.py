@@ -90,16 +90,16 @@ def _drawn(config: Config, task: str, net: Any) -> list[PriorCondition]:
 
     rng = np.random.default_rng(config.seed)
     seeds = [config.seed + i for i in range(config.n)]
-    if task == "insertion":
+    every = max(round(1.0 / net.fps / Task.control_dt), 1)
+    # ways of doing it whose clips are as long as this prior knows them
+    sentences = [text for way in strategies_of(task) if way.seconds * net.fps <= net.frames for text in way.sentences]
+    if task == "insertion" and not sentences:  # the demo's clips, of two seconds
         scenes = sample_scenes(rng, config.n)
         rows = [{k: v[i] for k, v in scenes.items()} for i in range(config.n)]
         return [
             scene_condition(InsertionConfig(), row, seed=seed, size=net.size, frames=net.frames, fps=net.fps)
             for row, seed in zip(rows, seeds)
         ]
-    every = max(round(1.0 / net.fps / Task.control_dt), 1)
-    # ways of doing it whose clips are as long as this prior knows them
-    sentences = [text for way in strategies_of(task) if way.seconds * net.fps <= net.frames for text in way.sentences]
     conditions = []
     for seed in seeds:
         made = human_task(task, int(rng.integers(len(SUITE[task].variants))))

@@ -370,7 +370,7 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
     # how a line of the help begins, the command that it describes at a small size (none: it stands in a block, too),
     # what lies in the folder before it
     (
-        "dexprior data generate demonstrations of", "data task=insertion n=2 out=runs/own "
+        "dexprior data generate the demo's", "data task=insertion n=2 out=runs/own "
         "demonstrations.frames=12 demonstrations.size=32", None,
     ),
     ("dexprior data generate task=", "data generate task=pick_place n=1 out=runs/suite suite.size=32", None),

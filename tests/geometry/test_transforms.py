@@ -11,6 +11,7 @@ from hypothesis.extra.numpy import arrays
 from dexprior.geometry.rotations import rotation_angle
 from dexprior.geometry.transforms import (
     IDENTITY_POSE,
+    fit_rigid,
     interpolate_poses,
     invert_pose,
     look_at,
@@ -115,3 +116,28 @@ def test_a_camera_looks_at_its_target_the_right_way_up():
     np.testing.assert_allclose(centre, [16, 16], atol=1e-9)
     assert above[1] < centre[1]  # rows count downwards
     assert above[0] == pytest.approx(centre[0])
+
+
+@given(poses())
+def test_the_rigid_fit_of_moved_points_is_the_motion(pose):
+    local = np.random.default_rng(0).normal(size=(7, 3))
+    found = fit_rigid(local, transform_points(pose, local))
+    np.testing.assert_allclose(found[:3], pose[:3], atol=1e-9)
+    assert rotation_angle(found[3:], pose[3:]) < 1e-6
+
+
+def test_a_rigid_fit_is_a_rotation_even_of_mirrored_or_flat_points_and_none_is_better():
+    rng = np.random.default_rng(1)
+    local = rng.normal(size=(5, 9, 3))
+    wanted = local * [1.0, 1.0, -1.0] + 0.1 * rng.normal(size=local.shape)
+    wanted[0] = local[0] * [1.0, 1.0, 0.0]
+    found = fit_rigid(local, wanted)
+    np.testing.assert_allclose(np.linalg.det(matrix_from_pose(found)[:, :3, :3]), 1.0)
+
+    def misfit(pose):
+        return ((transform_points(pose, local) - wanted) ** 2).sum(axis=(1, 2))
+
+    for _ in range(50):
+        step = np.concatenate([0.02 * rng.normal(size=3), [1.0], 0.02 * rng.normal(size=3)])
+        step[3:] /= np.linalg.norm(step[3:])
+        assert (misfit(found) <= misfit(pose_multiply(found, step)) + 1e-9).all()

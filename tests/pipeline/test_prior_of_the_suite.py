@@ -17,7 +17,7 @@ PRIOR = [
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("graphics")
-@pytest.mark.parametrize("task", ["pick_place", "peg", "soft_grasp"])
+@pytest.mark.parametrize("task", ["insertion", "pick_place", "peg", "soft_grasp"])
 def test_a_tasks_demonstrations_train_a_prior_that_samples_its_scenes(task, tmp_path, capsys):
     data, out, samples = (tmp_path / name for name in ("data", "prior", "samples"))
     settings = ["suite.size=32", "suite.every=4", "suite.cameras=[front]", "suite.depth=[]", "suite.workers=1"]

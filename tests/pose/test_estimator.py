@@ -117,9 +117,9 @@ def test_damaged_and_foreign_checkpoints_are_refused(untrained, tmp_path):
         load_estimator(path)
     with pytest.raises(ArtifactError, match="no such file"):
         load_estimator(tmp_path / "none.safetensors")
-    from dexprior.policy.actor import Actor, ActorConfig, save_actor
+    from dexprior.retarget.network import RetargetConfig, Retargeter, save_retargeter
 
-    other = save_actor(Actor(ActorConfig(width=8)), tmp_path / "actor.safetensors", seed=0)
+    other = save_retargeter(Retargeter(RetargetConfig(width=8)), tmp_path / "retargeter.safetensors", seed=0)
     with pytest.raises(ArtifactError, match="another kind of file"):
         load_estimator(other)
 

@@ -30,6 +30,7 @@ from dexprior.worlds.insertion import (
 from dexprior.worlds.measures import tolerance
 from dexprior.worlds.rigs import add_rig
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
+from dexprior.worlds.tasks.parts import Part, turned_surface
 from dexprior.worlds.tasks.scene import place_points, stage, upright
 from dexprior.worlds.tasks.view import View
 
@@ -51,6 +52,17 @@ class Insertion(Task):
     }  # fmt: skip
     struck: ClassVar[tuple[tuple[str, str], ...]] = (("nut", "table"), ("nut", "bolt"))
     points: ClassVar[int] = NUT_POINTS + BOLT_POINTS
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The nut, and the bolt as a cylinder."""
+        c, half = self.config, self.config.height / 2
+        ring = ((c.hole_radius, c.outer_radius), (-half, half))
+        pin = ((0.0, c.bolt_radius), (0.0, c.bolt_height))
+        return (
+            Part(name="nut", body="nut", moves=True, surface=functools.partial(turned_surface, ring)),
+            Part(name="bolt", body="bolt", moves=False, surface=functools.partial(turned_surface, pin)),
+        )
 
     @property
     def bodies(self) -> tuple[int, ...]:

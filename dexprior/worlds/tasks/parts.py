@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-__all__ = ["Part", "Surface", "box_surface", "ellipsoid_surface"]
+__all__ = ["Part", "Surface", "box_surface", "ellipsoid_surface", "turned_surface"]
 
 Surface = tuple[Float[np.ndarray, "vertex 3"], Int[np.ndarray, "triangle 3"]]
 """Vertices in the part's own frame [m] and triangles that face outwards."""
@@ -48,3 +48,24 @@ def ellipsoid_surface(x: float, y: float, z: float, *, rings: int = 24) -> Surfa
     here, beside = np.arange(2 * rings), np.roll(np.arange(2 * rings), -1)
     a, b, c, d = low + here, low + 2 * rings + here, low + 2 * rings + beside, low + beside
     return unit.reshape(-1, 3) * [x, y, z], np.stack([a, b, c, a, c, d], axis=-1).reshape(-1, 3)
+
+
+def turned_surface(section: tuple[tuple[float, float], tuple[float, float]], *, sides: int = 32) -> Surface:
+    """A ring, or with an inner radius of zero a cylinder, about z.
+
+    Args:
+        section: inner and outer radius, lower and upper height [m].
+        sides: of the polygon.
+    """
+    (inner, outer), (low, high) = section
+    corners = [(inner, low), (outer, low), (outer, high), (inner, high)]
+    angle = np.arange(sides) * 2 * np.pi / sides
+    vertices = np.concatenate(
+        [np.column_stack([r * np.cos(angle), r * np.sin(angle), np.full(sides, z)]) for r, z in corners]
+    )
+    here, beside = np.arange(sides), np.roll(np.arange(sides), -1)
+    triangles = []
+    for k in range(4):
+        a, b = k * sides, (k + 1) % 4 * sides
+        triangles += [np.stack([a + here, a + beside, b + beside], -1), np.stack([a + here, b + beside, b + here], -1)]
+    return vertices, np.concatenate(triangles)

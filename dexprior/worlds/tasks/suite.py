@@ -34,6 +34,7 @@ from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
 from dexprior.worlds.tasks.soft_grasp import SoftGrasp, SoftGraspConfig
 from dexprior.worlds.tasks.strategies import Strategy
 from dexprior.worlds.tasks.strategies.folding import FOLDING
+from dexprior.worlds.tasks.strategies.insertion import INSERTION
 from dexprior.worlds.tasks.strategies.nut_bolt import NUT_BOLT
 from dexprior.worlds.tasks.strategies.peg import PEG
 from dexprior.worlds.tasks.strategies.pick_place import PICK_PLACE
@@ -85,7 +86,13 @@ SUITE: dict[str, Entry] = {
         strategies=FOLDING,
         variants=tuple({"side": side, "robots": 1} for side in (0.18, 0.20, 0.22)),
     ),
-    "insertion": Entry(task=Insertion, settings=InsertionConfig, expert=insertion),
+    "insertion": Entry(
+        task=Insertion,
+        settings=InsertionConfig,
+        expert=insertion,
+        strategies=INSERTION,
+        variants=tuple({"outer_radius": radius, "cone": "elliptic"} for radius in (0.017, 0.018, 0.019)),
+    ),
     "nut_bolt": Entry(
         task=NutBolt,
         settings=NutBoltConfig,

@@ -33,7 +33,7 @@ def _demonstrated(task, strategy, unit):
 
 @pytest.mark.parametrize(
     ("name", "most"),
-    [("pick_place", 6.0), ("peg", 15.0), ("soft_grasp", 8.0)]
+    [("pick_place", 6.0), ("insertion", 10.0), ("peg", 15.0), ("soft_grasp", 8.0)]
     + [pytest.param(name, 15.0, marks=pytest.mark.slow) for name in sorted(_SLOW)],
 )
 def test_a_made_condition_is_that_of_a_demonstration_with_the_same_habits(name, most):

@@ -9,7 +9,7 @@ import pytest
 
 from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.tasks import SUITE, PickPlace, Task, TaskWorlds, demonstrated_tasks, human_task, make_task
-from dexprior.worlds.tasks.parts import box_surface, ellipsoid_surface
+from dexprior.worlds.tasks.parts import box_surface, ellipsoid_surface, turned_surface
 
 _QUICK = sorted(set(SUITE) - {"nut_bolt", "folding"})
 
@@ -22,6 +22,9 @@ def _volume(surface) -> float:
 
 def test_surfaces_enclose_their_volume_from_outside():
     assert _volume(box_surface(0.1, 0.2, 0.3)) == pytest.approx(8 * 0.1 * 0.2 * 0.3)
+    ring = turned_surface(((0.1, 0.2), (-0.1, 0.3)))
+    assert _volume(ring) == pytest.approx(np.pi * (0.2**2 - 0.1**2) * 0.4, rel=0.01)
+    assert _volume(turned_surface(((0.0, 0.2), (0.0, 0.5)))) == pytest.approx(np.pi * 0.2**2 * 0.5, rel=0.01)
     assert _volume(ellipsoid_surface(0.1, 0.2, 0.3)) == pytest.approx(4 / 3 * np.pi * 0.1 * 0.2 * 0.3, rel=0.01)
 
 

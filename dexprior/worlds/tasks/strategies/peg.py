@@ -7,11 +7,11 @@ import functools
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.geometry.rotations import quat_rotate, wrap_angle, yaw_of
+from dexprior.geometry.rotations import wrap_angle, yaw_of
 from dexprior.worlds.human_rig import Contact, HandGrasp, Vector, solve_grasp
 from dexprior.worlds.tasks.base import Scenes, Truth
 from dexprior.worlds.tasks.peg import Peg
-from dexprior.worlds.tasks.strategies.plan import HandPlan, Knob, Strategy, Values, carried, knots_of, offset
+from dexprior.worlds.tasks.strategies.plan import HandPlan, Knob, Strategy, Values, carried, knots_of, offset, steadied
 
 __all__ = ["PEG"]
 
@@ -86,22 +86,11 @@ def _insert(
 def _watch(task: Peg, plan: HandPlan, truth: Truth, t: float) -> Float[np.ndarray, "n 6"]:
     """Bring the peg's end over the hole and its axis upright while it is carried and lowered."""
     peg, hole = truth["object"], truth["hole"]
-    axis = quat_rotate(peg[:, 3:], np.broadcast_to([0.0, 0.0, 1.0], (len(peg), 3)))
-    tilt = np.cross(axis, [0.0, 0.0, 1.0])
-    aim = plan.at(t)[0]
-    along = aim[:, 3]
-    c, s = np.cos(along), np.sin(along)
-    roll, pitch = c * tilt[:, 0] + s * tilt[:, 1], c * tilt[:, 1] - s * tilt[:, 0]
     over = (plan.times[:, _LIFTED + 1] <= t)[:, None]  # only then does it aim at the hole
     error = np.where(over, hole[:, :2] - truth["end"][:, :2], 0.0)
     yaw = np.where(over[:, 0], wrap_angle(yaw_of(hole[:, 3:]) - yaw_of(peg[:, 3:]), _SQUARE), 0.0)
-    turn = np.column_stack([3.0 * yaw, 3.0 * pitch, 3.0 * roll])
-    # the end moves with the wrist as it turns about it
-    world = np.column_stack([3.0 * tilt[:, :2], turn[:, 0]])
-    swing = np.cross(world, truth["end"] - aim[:, :3])
-    speed = np.column_stack([7.0 * error - swing[:, :2], np.zeros(len(peg)), turn])
     busy = (plan.times[:, _LIFTED] <= t) & (t < plan.times[:, _PRESSED]) & truth["held"]
-    return np.where(busy[:, None], np.clip(speed, -0.8, 0.8), 0.0)
+    return np.where(busy[:, None], steadied(plan.at(t)[0], peg, truth["end"], error, yaw), 0.0)
 
 
 PEG = (

@@ -14,7 +14,7 @@ from dexprior.geometry.timing import minimum_jerk
 from dexprior.worlds.human_rig import HandGrasp, gantry_from_wrist
 from dexprior.worlds.tasks.base import Scenes, Truth
 
-__all__ = ["HandPlan", "Knob", "Strategy", "carried", "knots_of", "offset"]
+__all__ = ["HandPlan", "Knob", "Strategy", "carried", "knots_of", "offset", "steadied"]
 
 
 @dataclass(frozen=True)
@@ -123,3 +123,30 @@ def knots_of(
         release=release,
         even=even,
     )
+
+
+def steadied(
+    aim: Float[np.ndarray, "n 6"],
+    pose: Float[np.ndarray, "n 7"],
+    point: Float[np.ndarray, "n 3"],
+    error: Float[np.ndarray, "n 2"],
+    yaw: Float[np.ndarray, " n"],
+) -> Float[np.ndarray, "n 6"]:
+    """Speed of the wrist's targets that brings a held object's axis upright and a point of it to its goal.
+
+    Args:
+        aim: gantry positions that the plan wants now.
+        pose: of the object, its axis along z.
+        point: on it, in the base frame [m].
+        error: from there to the goal, across the table [m].
+        yaw: by which it is to turn [rad].
+    """
+    axis = quat_rotate(pose[:, 3:], np.broadcast_to([0.0, 0.0, 1.0], (len(pose), 3)))
+    tilt = np.cross(axis, [0.0, 0.0, 1.0])
+    c, s = np.cos(aim[:, 3]), np.sin(aim[:, 3])
+    roll, pitch = c * tilt[:, 0] + s * tilt[:, 1], c * tilt[:, 1] - s * tilt[:, 0]
+    turn = np.column_stack([3.0 * yaw, 3.0 * pitch, 3.0 * roll])
+    # the point moves with the wrist as it turns about it
+    world = np.column_stack([3.0 * tilt[:, :2], turn[:, 0]])
+    swing = np.cross(world, point - aim[:, :3])
+    return np.clip(np.column_stack([7.0 * error - swing[:, :2], np.zeros(len(pose)), turn]), -0.8, 0.8)
