@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool
 
+from dexprior.data.demonstrating import condition_of
 from dexprior.pipeline.stages import run_stage
 from dexprior.pipeline.worlds import SCORING, JudgingWorld, judging_worlds
 from dexprior.policy.actor import load_actor
@@ -124,9 +125,10 @@ def _judges(line: Line) -> dict[str, Callable[[], dict[str, Won]]]:
 
     samples = line.sample(held.conditions, seed=SCORING)
     tasks = [make_task(c.task, **clip.settings) for clip in recorded]
-    made = line.conditions(
-        [clip.scene for clip in recorded], seed=SCORING, sentences=[k.text for k in held.conditions], tasks=tasks
-    )
+    made = [
+        condition_of(task, clip.scene, seed=SCORING + k, size=c.prior.size, sentence=condition.text)
+        for k, (task, clip, condition) in enumerate(zip(tasks, recorded, held.conditions))
+    ]
     for_made = line.sample(made, seed=SCORING)
     reader = load_estimator(line.folder["03-estimator"] / "estimator.safetensors")
     seen = [estimate(reader, s.frames, s.camera, s.fps) for s in samples]

@@ -37,6 +37,7 @@ from dexprior.types import HandTrajectory, PriorCondition, VideoSample
 from dexprior.worlds.rigs import Rig, rig_chain
 from dexprior.worlds.tasks import SUITE, Task, make_task, strategies_of
 from dexprior.worlds.tasks.actions import MAX_TWIST
+from dexprior.worlds.tasks.strategies import Strategy
 
 __all__ = ["POLICIES", "STAGES", "BankConfig", "Clip", "Line", "LineConfig", "clips_of_stack", "follow"]
 
@@ -55,6 +56,9 @@ class BankConfig:
 
     scenes: Annotated[int, Ge(1)] = 64
     """Training scenes."""
+    sentence: str | None = None
+    """What is asked for in all of them, with one person's habits: what differs from scene to scene must be the scene,
+    which is all that a policy sees. None takes the first way that was demonstrated."""
     motion_steps: Annotated[int, Ge(1)] = 12
     """Euler steps of the motion stream."""
     video_steps: Annotated[int, Ge(1)] = 3
@@ -85,7 +89,7 @@ class LineConfig:
     """From hands to the gripper."""
     bank: BankConfig = BankConfig()
     """Behavioral prior."""
-    policy: PpoConfig = PpoConfig()
+    policy: PpoConfig = PpoConfig(worlds=64, iterations=24, warmup=6, guided=4)
     """Policies."""
     scored: Annotated[int, Ge(4)] = 64
     """Scenes, or held-out clips, that each rung of the ladder is scored on; fewer clips where fewer are held out."""
@@ -292,7 +296,7 @@ class Line:
             panel = Panel.sample("train", self.task, c.bank.scenes, seed=c.seed, purpose="training")
             panel.save(folder / "panel.json")
             scenes = [{k: v[i] for k, v in panel.scenes.items()} for i in range(len(panel))]
-            conditions = self.conditions(scenes, seed=c.seed)
+            conditions = self.conditions(scenes, seed=c.seed, sentence=c.bank.sentence or self.ways()[0].sentences[0])
             samples = self.sample(conditions, seed=c.seed)
             save(samples[:4], folder / "examples.safetensors", producer="behavior", seed=c.seed)
             clips = [
@@ -323,28 +327,18 @@ class Line:
         stack = load_stack(self.folder["01-demonstrations"], c.prior.size)
         return split_stack(stack, c.prior.holdout)[1][: c.scored]
 
-    def conditions(
-        self, scenes: Sequence[dict[str, Any]], *, seed: int, sentences: Sequence[str] | None = None,
-        tasks: Sequence[Task] | None = None,
-    ) -> list[PriorCondition]:  # fmt: skip
-        """What to ask the prior for in scenes.
-
-        Args:
-            scenes: without the leading axis.
-            seed: of habits. Where no sentences are given, the strategies that were demonstrated take turns.
-            sentences: one a scene.
-            tasks: one a scene, where the objects differ; the line's own by default.
-        """
+    def ways(self) -> list[Strategy]:
+        """Strategies that were demonstrated."""
         stack = load_stack(self.folder["01-demonstrations"], self.config.prior.size)
         shown = {row["strategy"] for row in stack.info}
-        ways = [way for way in strategies_of(self.config.task) if way.name in shown]
-        made = []
-        for k, scene in enumerate(scenes):
-            wordings = ways[k % len(ways)].sentences
-            word = wordings[k // len(ways) % len(wordings)] if sentences is None else sentences[k]
-            task = self.task if tasks is None else tasks[k]
-            made.append(condition_of(task, scene, seed=seed + k, size=self.config.prior.size, sentence=word))
-        return made
+        return [way for way in strategies_of(self.config.task) if way.name in shown]
+
+    def conditions(
+        self, scenes: Sequence[dict[str, Any]], *, seed: int, sentence: str
+    ) -> list[PriorCondition]:  # fmt: skip
+        """What to ask the prior for in scenes of the line's task, with the same habits in all of them."""
+        size = self.config.prior.size
+        return [condition_of(self.task, scene, seed=seed, size=size, sentence=sentence) for scene in scenes]
 
     def sample(self, conditions: Sequence[PriorCondition], *, seed: int) -> list[VideoSample]:
         """Samples of the trained prior."""
