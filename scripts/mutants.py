@@ -202,15 +202,44 @@ MUTANTS = (
         "feedforward - self.config.gain * error", "behavior",
     ),
     Mutant(
-        "density without its width", "behavior/bank.py", "- np.log(self.std).sum() - 3.5", "- 3.5", "behavior",
+        "density without its width", "behavior/bank.py", "- np.log(self.std).sum() - 0.5 * self.size",
+        "- 0.5 * self.size", "behavior",
     ),
     Mutant(
-        "advantage without bootstrap", "policy/ppo.py", "config.discount * value[k + 1] - value[k]", "- value[k]",
+        "advantage without bootstrap", "policy/ppo.py", "config.discount * goes_on * value[k + 1] - value[k]",
+        "- value[k]", "policy/test_ppo.py",
+    ),
+    Mutant(
+        "trace of the advantage", "policy/ppo.py", "config.discount * config.trace * goes_on * running",
+        "config.discount * goes_on * running", "policy/test_ppo.py",
+    ),
+    Mutant(
+        "value beyond a true end", "policy/ppo.py", "goes_on * value[k + 1] - value[k]", "value[k + 1] - value[k]",
         "policy/test_ppo.py",
     ),
     Mutant(
-        "trace of the advantage", "policy/ppo.py", "running = delta + config.discount * config.trace * running",
-        "running = delta + config.discount * running", "policy/test_ppo.py",
+        "advantage beyond a true end", "policy/ppo.py", "config.trace * goes_on * running", "config.trace * running",
+        "policy/test_ppo.py",
+    ),
+    Mutant(
+        "transitions after the end", "policy/ppo.py", "self._alive &= ~ended", "self._alive &= True",
+        "policy/test_ppo.py",
+    ),
+    Mutant(
+        "sign of the advantage", "policy/ppo.py", '"clip": -torch.min(ratio', '"clip": torch.min(ratio',
+        "policy/test_ppo.py",
+    ),
+    Mutant(
+        "no clip", "policy/ppo.py", "clipped = ratio.clamp(1 - config.clip, 1 + config.clip)", "clipped = ratio",
+        "policy/test_ppo.py",
+    ),
+    Mutant(
+        "clip of the worse kind", "policy/ppo.py", "-torch.min(ratio * advantage", "-torch.max(ratio * advantage",
+        "policy/test_ppo.py",
+    ),
+    Mutant(
+        "commands beyond the box", "worlds/tasks/actions.py", "action = np.clip(action, -1.0, 1.0)",
+        "action = action + 0.0", "worlds/tasks/test_actions.py",
     ),
     # ledger
     Mutant(

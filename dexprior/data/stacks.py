@@ -22,7 +22,7 @@ from dexprior.types import Camera, Episode, PriorCondition
 
 __all__ = ["Stack", "fingerprint", "load_stack", "resized", "resized_camera", "split_stack", "stack_episodes"]
 
-_VERSION = 2
+_VERSION = 3
 """Of the kept file; one of another version is made anew."""
 _FAILED, _LEFT = "failed", "left hand"
 

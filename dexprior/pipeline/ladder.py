@@ -40,8 +40,8 @@ RUNGS = {
     "imitation": "the warm-up alone",
     "plain": "PPO from scratch",
 }
-"""Rung -> what acts. The first and the last four act on the scoring scenes, the bank on its own, the others on the scenes
-of held-out demonstrations."""
+"""Rung -> what acts. The first and the last four act on the scoring scenes, the bank on its own, the others on those of
+held-out demonstrations."""
 _LOSSES = (
     ("demonstration", "sample"), ("sample", "made condition"), ("sample", "pixels"), ("sample", "fused"),
     ("kl 0", "policy"), ("imitation", "kl 0"), ("plain", "policy"),

@@ -1,4 +1,4 @@
-"""The line for any rigid task of the suite that a gripper can do: demonstrations -> prior -> bank -> policies -> ladder.
+"""The line for rigid tasks of the suite that a gripper can do: demonstrations -> prior -> bank -> policies -> ladder.
 
 Every stage writes its results into a folder of its own; a finished one is not done again, an interrupted one goes on.
 """
@@ -38,13 +38,15 @@ from dexprior.worlds.rigs import Rig, rig_chain
 from dexprior.worlds.tasks import SUITE, Task, make_task, strategies_of
 from dexprior.worlds.tasks.actions import MAX_TWIST
 
-__all__ = ["STAGES", "BankConfig", "Clip", "Line", "LineConfig", "clips_of_stack", "follow"]
+__all__ = ["POLICIES", "STAGES", "BankConfig", "Clip", "Line", "LineConfig", "clips_of_stack", "follow"]
 
 STAGES = (
     "01-demonstrations", "02-prior", "03-estimator", "04-behavior", "05-policy", "06-policy-no-kl", "07-imitation",
     "08-policy-plain", "09-ladder",
 )  # fmt: skip
 """Folders of a run, in order."""
+POLICIES = STAGES[4:8]
+"""Those of policies: with the KL, without it, its warm-up alone, from scratch."""
 
 
 @config
@@ -93,8 +95,8 @@ class LineConfig:
     def __post_init__(self) -> None:
         if self.prior.size != self.estimator.size:
             raise ConfigError(
-                f"line.estimator.size = {self.estimator.size}: the estimator reads the prior's samples, so it must equal "
-                f"line.prior.size = {self.prior.size}"
+                f"line.estimator.size = {self.estimator.size}: the estimator reads the prior's samples, so it must "
+                f"equal line.prior.size = {self.prior.size}"
             )
 
 
@@ -185,7 +187,7 @@ def follow(
 ) -> Float[np.ndarray, " clip"]:
     """Whether a robot that follows each clip succeeds in a judging world, without knowing where the object is.
 
-    The arm follows its tool's path, the gripper its opening and the wanted force by touch, each with its sensors' noise.
+    The arm follows its tool's path, the gripper its opening and the wanted force by touch, under sensor noise.
 
     Args:
         name: of the task.
@@ -359,7 +361,7 @@ class Line:
     @property
     def parents(self) -> tuple[str, ...]:
         """Checksums of what the ladder judges."""
-        trained = [self.folder[name] / "actor.safetensors" for name in STAGES[4:8]]
+        trained = [self.folder[name] / "actor.safetensors" for name in POLICIES]
         files = [self.folder["04-behavior"] / "behavior.safetensors", *trained]
         return (
             fingerprint(self.folder["01-demonstrations"]), *stages.files_of_prior(self.folder["02-prior"]),

@@ -414,12 +414,14 @@ def run_world(policy: Callable, world: str, config: EvaluationConfig, *, task: T
 
 
 def describe_episodes(episodes: Episodes) -> dict[str, Any]:
-    """Success and slip with intervals."""
+    """Success and slip with intervals, episodes that were lost, and the share of action numbers that were clipped."""
     mean, low, high = bootstrap_mean(episodes.slip_rate)
     return {
         "success": Rate(int(episodes.success.sum()), len(episodes.success)).as_dict(),
         "slip_rate": {"mean": mean, "low": low, "high": high},
         "held": Rate(int(episodes.held.sum()), len(episodes.held)).as_dict(),
+        "lost": int(episodes.lost.sum()),
+        "saturated": episodes.saturated / episodes.action.size,
     }
 
 

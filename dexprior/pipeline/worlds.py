@@ -54,8 +54,8 @@ def judging_worlds(task: Task) -> Mapping[str, JudgingWorld]:
     """The worlds of a task by name.
 
     `training`: what policies are trained in. `other`: the one in which demonstrations were recorded, one vector of
-    parameters outside the training family. `others`: drawn from beyond that family's ends. `laws`: `other` with friction
-    that depends on speed and direction and damping that grows with depth, which no training world has.
+    parameters outside the training family. `others`: drawn from beyond that family's ends. `laws`: `other`, with
+    friction that depends on speed and direction and damping that grows with depth, which no training world has.
     """
     other = task.other()
     drawn = drawn_outside(f"{task.name}-others", task.family, other.reality)

@@ -11,6 +11,7 @@ from dexprior.artifacts import read_tensors, write_tensors
 from dexprior.behavior import BehaviorConfig, BehaviorPrior
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.geometry.rotations import quat_from_axis_angle, quat_multiply, rotation_angle
+from dexprior.retarget.gripper import GripMap, ToolTrajectory
 from dexprior.types import JointTrajectory
 
 DT, SCALE = 0.04, np.array([0.5, 0.5, 0.5, 2.0, 2.0, 2.0])
@@ -239,3 +240,45 @@ def test_scenes_do_not_mix():
     alone = replace(prior, tool=prior.tool[1:], end=prior.end[1:])
     np.testing.assert_array_equal(mean[1], alone.components(tcp[1:], t[1:], np.array([0]))[0][0])
     assert np.abs(mean[0] - mean[1]).max() > 0.1
+
+
+# --- grip ---------------------------------------------------------------------------------------------------------
+
+
+def _gripping(force: float, **config):
+    t = np.arange(50) * DT
+    tool = np.tile([0.4, 0.0, 0.1, 0.0, 1.0, 0.0, 0.0], (50, 1))
+    held = (t > 0.5).astype(float)
+    one = ToolTrajectory(t=t, tool=tool, opening=0.08 - 0.04 * held, force=force * held)
+    return BehaviorPrior.of_tools(
+        [[one]], BehaviorConfig(**config), grip=GripMap(widest=0.08, stiffness=3000.0), scale=SCALE, dt=DT,
+        panel_hash="p",
+    )  # fmt: skip
+
+
+def _number(prior, t: float, grips=None) -> float:
+    at = prior.tool[:, 0, round(t / DT)]
+    felt = None if grips is None else np.array([[grips]])
+    return float(prior.components(at, np.array([t]), np.zeros(1, dtype=int), felt)[0][0, 0, 6])
+
+
+def test_a_wanted_force_closes_the_gripper_by_what_its_servo_gives_way():
+    prior = _gripping(6.0)
+    assert _number(prior, 0.2) == pytest.approx(1.0)
+    # 6 N on each pad of 3,000 N/m are 2 mm a pad: 4 mm of the opening of 8 cm
+    assert _number(prior, 1.0, 6.0) == pytest.approx(2 * (0.04 - 0.004) / 0.08 - 1)
+    assert _number(prior, 1.0) == _number(prior, 1.0, 6.0)
+    assert _number(prior, 1.0, 0.0) < _number(prior, 1.0, 6.0) < _number(prior, 1.0, 12.0)
+    assert _number(prior, 0.2, 12.0) == _number(prior, 0.2)  # touch says nothing where no force is wanted
+
+
+def test_without_feedback_touch_changes_nothing():
+    prior = _gripping(6.0, grip_feedback=0.0)
+    assert _number(prior, 1.0, 0.0) == _number(prior, 1.0, 12.0)
+
+
+def test_forces_survive_the_disk(tmp_path):
+    prior = _gripping(6.0)
+    back = BehaviorPrior.load(prior.save(tmp_path / "bank.safetensors"))
+    assert np.array_equal(back.force, prior.force)
+    assert _number(back, 1.0, 2.0) == _number(prior, 1.0, 2.0)

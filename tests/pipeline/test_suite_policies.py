@@ -44,6 +44,8 @@ def test_it_is_evaluated_in_both_worlds(trained, tmp_path, name):
     assert set(found["policies"]["policy"]) == {"sim", "other"}
     for world in found["policies"]["policy"].values():
         assert world["success"]["n"] == 2
+        assert 0 <= world["lost"] <= 2
+        assert 0.0 <= world["saturated"] <= 1.0
 
 
 def test_it_is_evaluated_behind_a_socket_in_the_other_world_only(trained, tmp_path):

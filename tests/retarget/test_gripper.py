@@ -7,11 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dexprior.errors import BadInput, UnknownName
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_yaw, quat_multiply, quat_rotate
 from dexprior.geometry.transforms import interpolate_poses
 from dexprior.hands.skeleton import FINGER_RADIUS
-from dexprior.retarget.gripper import GripperConfig, ToolTrajectory, contact_phases, retarget_to_gripper
+from dexprior.retarget.gripper import GripperConfig, ToolTrajectory, contact_phases, grip_map, retarget_to_gripper
 from dexprior.types import HandTrajectory
+from dexprior.worlds.tasks import TaskWorlds, make_task
 
 HOME = np.array([0.5, 0.0, 0.25, 0.0, 1.0, 0.0, 0.0])
 HALF = 0.02  # [m] half the width of what is held
@@ -170,3 +172,24 @@ def test_sampling_interpolates_and_holds_the_ends():
     assert np.allclose(again.tool[:, :3], made.tool[:, :3])
     beyond = made.at(np.array([made.t[-1] + 1.0]))
     assert np.allclose(beyond.tool[0], made.tool[-1])
+
+
+@pytest.mark.parametrize("force", [3.0, 8.0])
+def test_a_gripper_told_a_width_and_a_force_presses_with_it(force):
+    grip = grip_map("parallel")
+    task = make_task("peg")  # starts between the pads
+    worlds = TaskWorlds(task, 1, threads=1)
+    rng = np.random.default_rng(0)
+    worlds.reset(np.arange(1), task.sample(rng, 1), [task.family.as_dict(task.family.medians())])
+    number = grip.numbers(np.array([2 * task.config.half_width])) - grip.give * force
+    for _ in range(25):
+        worlds.step(np.concatenate([np.zeros((1, 6)), number[None]], axis=1))
+    assert worlds.state()[0].touch.mean() == pytest.approx(force, rel=0.1)
+    assert grip.numbers(np.array([0.0, grip.widest])).tolist() == [-1.0, 1.0]
+
+
+def test_other_end_effectors_have_no_such_map():
+    with pytest.raises(BadInput, match="human_hand"):
+        grip_map("human_hand")
+    with pytest.raises(UnknownName, match="parallel"):
+        grip_map("parallax")
