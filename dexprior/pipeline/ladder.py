@@ -5,6 +5,7 @@ A rung is a way to act; what is lost from one rung to the next is lost in the st
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from jaxtyping import Bool
 from dexprior.pipeline.stages import run_stage
 from dexprior.pipeline.worlds import SCORING, JudgingWorld, judging_worlds
 from dexprior.policy.actor import load_actor
-from dexprior.policy.rollout import actor_policy, prior_policy, run_episodes
+from dexprior.policy.rollout import Policy, actor_policy, prior_policy, run_episodes
 from dexprior.pose.estimator import estimate, load_estimator
 from dexprior.pose.fusion import fuse_hands
 from dexprior.stats import Rate
@@ -108,7 +109,7 @@ def paired_ratio(first: Won, second: Won, *, level: float = 0.95, seed: int = 0)
 
 def _judges(line: Line) -> dict[str, Callable[[], dict[str, Won]]]:
     """Rung -> judges it in every world."""
-    from dexprior.pipeline.line import Clip, clips_of_stack, follow
+    from dexprior.pipeline.line import POLICIES, Clip, clips_of_stack, follow
 
     c = line.config
     worlds = judging_worlds(line.task)
@@ -132,7 +133,7 @@ def _judges(line: Line) -> dict[str, Callable[[], dict[str, Won]]]:
     of = Clip.of_sample
     own = list(zip(samples, held.conditions, recorded))
     rungs: dict[str, Callable[[], dict[str, Won]]] = {
-        "expert": lambda: _everywhere(line, worlds, _expert),
+        "expert": functools.partial(_everywhere, line, worlds, _expert),
         "demonstration": lambda: followed(recorded),
         "sample": lambda: followed([of(s, k, clip) for s, k, clip in own]),
         "made condition": lambda: followed([of(s, k, clip) for s, k, clip in zip(for_made, made, recorded)]),
@@ -140,15 +141,8 @@ def _judges(line: Line) -> dict[str, Callable[[], dict[str, Won]]]:
         "fused": lambda: followed([of(s, k, clip, hand=fuse_hands(h, s.hand)) for (s, k, clip), h in zip(own, seen)]),
         "bank": lambda: _bank(line, worlds),
     }
-    trained = {
-        "policy": "05-policy",
-        "kl 0": "06-policy-no-kl",
-        "imitation": "07-imitation",
-        "plain": "08-policy-plain",
-    }
-    for rung, folder in trained.items():
-        actor = load_actor(line.folder[folder] / "actor.safetensors")
-        rungs[rung] = lambda actor=actor: _everywhere(line, worlds, lambda *_: actor_policy(actor))
+    for rung, folder in zip(("policy", "kl 0", "imitation", "plain"), POLICIES):
+        rungs[rung] = functools.partial(_everywhere, line, worlds, functools.partial(_trained, folder))
     return rungs
 
 
@@ -164,7 +158,11 @@ def _everywhere(line: Line, worlds: Mapping[str, JudgingWorld], policy: Callable
     return won
 
 
-def _expert(line: Line, backend: Any) -> Any:
+def _trained(folder: str, line: Line, backend: Any) -> Policy:
+    return actor_policy(load_actor(line.folder[folder] / "actor.safetensors"))
+
+
+def _expert(line: Line, backend: Any) -> Policy:
     expert, memory = expert_of(line.config.task), np.zeros((backend.n, 4))
     dt = line.task.control_dt
 
