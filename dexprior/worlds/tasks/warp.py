@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OUTPUTS", "WARP_TASKS", "WarpBatch"]
 
-WARP_TASKS = ("cube_in_hand", "handover", "nut_bolt", "peg", "pick_place", "wipe")
-"""Tasks that it steps; held against `mujoco.batch` in docs/measurements/worlds.md."""
+WARP_TASKS = ("cube_in_hand", "handover", "insertion", "nut_bolt", "peg", "pick_place", "wipe")
+"""Tasks that it steps; all but the insertion are held against `mujoco.batch` in docs/measurements/worlds.md."""
 OUTPUTS = (
     "sensordata", "xpos", "xquat", "xmat", "xipos", "ximat", "geom_xpos", "geom_xmat", "site_xpos", "site_xmat",
     "subtree_com", "cvel", "ten_length", "ten_velocity", "actuator_length", "actuator_velocity", "actuator_force",
