@@ -179,7 +179,7 @@ class ObservationSpec:
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Name of an observation -> its shape, without the leading axis."""
         shapes: dict[str, tuple[int, ...]] = {
-            "proprio": (self.columns[-1]["end"].stop,), "wrench": (6 * len(self.rigs),),
+            "proprio": (self.columns[-1]["end"].stop if self.rigs else 0,), "wrench": (6 * len(self.rigs),),
             "touch": (sum(len(rig.end.touch) for rig in self.rigs),), "cloud": (self.points, 3), "time": (1,),
         }  # fmt: skip
         return shapes | ({"object": (7,)} if self.tracker else {})

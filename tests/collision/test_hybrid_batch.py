@@ -133,3 +133,26 @@ def test_one_callable_in_place_of_mj_step_follows_from_world_to_world():
             if step.counts["impacts"] == expected:
                 break
         assert step.counts["impacts"] == expected
+
+
+def test_some_worlds_go_on_while_the_others_wait():
+    batch, whole = (HybridBatch(model(), 3, PAIRS, RestitutionFriction(), PHI) for _ in range(2))
+    for each in (batch, whole):
+        for i, data in enumerate(each.data):
+            throw(data, i)
+    before = batch.qpos[1].copy()
+    batch.step(120, worlds=[0, 2])
+    np.testing.assert_array_equal(batch.qpos[1], before)
+    batch.step(120, worlds=[1])
+    whole.step(120)
+    np.testing.assert_allclose(batch.qpos, whole.qpos, rtol=0, atol=1e-10)
+
+
+def test_a_world_takes_another_model_and_its_counts_go_on():
+    batch = run_batch(2)
+    counts = batch.counts
+    batch.replace(1, model(0.9))
+    assert batch.counts == counts
+    assert batch.data[1].time == 0.0
+    assert batch.steppers[1].model.geom("floor").friction[0] == 0.9
+    assert batch.steppers[0].model.geom("floor").friction[0] == 0.5

@@ -60,7 +60,7 @@ class ActionSpec:
     @property
     def size(self) -> int:
         """Columns of an action."""
-        return self.columns[-1][1].stop
+        return self.columns[-1][1].stop if self.rigs else 0
 
     def commands(self, action: Float[np.ndarray, "n action"]) -> tuple[RobotCommand, ...]:
         """Commands of actions, one a robot; what lies beyond [-1, 1] is clipped.
