@@ -447,6 +447,8 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
         "push.striker.surrogate=runs/collision/collision.safetensors push.steps=50 push.hidden=[8,8] "
         "push.learning_starts=50 push.checkpoint_every=50", None,
     ),
+    ("dexprior ladder task=pick_place", "ladder preset=smoke task=pick_place out=runs/line/pick_place", None),
+    ("dexprior ladder task=peg", "ladder preset=smoke task=peg out=runs/line/peg", None),
     (
         "dexprior evaluate policy", "evaluate policy=runs/demo/07-policy baseline=runs/demo/08-policy-plain "
         "evaluation.instances=4", None,

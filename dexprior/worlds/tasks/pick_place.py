@@ -121,9 +121,18 @@ class PickPlace(Task):
         grasp = rig.grasp(pose[:, :3], view.velocity("cube")[:, :3])
         return {"object": pose, **grasp, "goal": view.mocap_pose("goal")[:, :3], "tool": rig.tcp[:, :3]}
 
+    @property
+    def bodies(self) -> tuple[int, ...]:
+        """Points on the cube, then on the mark's rim."""
+        return (self.points - self.points // 4, self.points // 4)
+
     def cloud(self, view: View, truth: Truth) -> Float[np.ndarray, "n point 3"]:
-        """Points on the cube's faces."""
-        return place_points(box_points(np.full(3, self.config.half_size), self.points), truth["object"])
+        """Points on the cube's faces, then on the mark's rim: where it is to go can be seen."""
+        cube, rim = self.bodies
+        angle = np.arange(rim) / rim * 2 * np.pi
+        ring = self.config.reached * np.column_stack([np.cos(angle), np.sin(angle), np.zeros(rim)])
+        faces = place_points(box_points(np.full(3, self.config.half_size), cube), truth["object"])
+        return np.concatenate([faces, truth["goal"][:, None] + ring], axis=1)
 
     def terms(self, truth: Truth) -> dict[str, Float[np.ndarray, " n"]]:
         """Reach, grasp, lift, carry to the mark, hold still."""

@@ -92,6 +92,7 @@ SUITE: dict[str, Entry] = {
         expert=insertion,
         strategies=INSERTION,
         variants=tuple({"outer_radius": radius, "cone": "elliptic"} for radius in (0.017, 0.018, 0.019)),
+        warp=True,
     ),
     "nut_bolt": Entry(
         task=NutBolt,
