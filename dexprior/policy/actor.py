@@ -33,7 +33,7 @@ SCHEMA = "dexprior.actor/2"
 _FORCE = 10.0  # [N] that becomes 1
 _LENGTH = 0.1  # [m] that becomes 1
 _WIDTH = 0.02  # [m] of a gripper's slide that becomes 1
-_WAVES = 10  # of the clock
+_WAVE = 0.3  # [s] of an episode for each wave of the clock
 
 
 @config
@@ -109,7 +109,7 @@ class Features(nn.Module):
         super().__init__()
         self.senses, w = senses, config.point_width
         self.point = nn.Sequential(nn.Linear(3, w), nn.SiLU(), nn.Linear(w, w))
-        waves = 2 * math.pi / senses.horizon * torch.arange(1, _WAVES + 1) / 2
+        waves = 2 * math.pi / senses.horizon * torch.arange(1, round(senses.horizon / _WAVE) + 1) / 2
         self.register_buffer("frequency", waves, persistent=False)
         first, shift, unit = 0, torch.zeros(senses.proprio), torch.ones(senses.proprio)
         tools = []
@@ -124,7 +124,7 @@ class Features(nn.Module):
         self.register_buffer("unit", unit, persistent=False)
         robots, bodies = len(senses.robots), len(senses.bodies)
         touch = sum(robot.touch for robot in senses.robots)
-        self.size = senses.proprio + 6 * robots + touch + 1 + 2 * _WAVES + bodies * (3 + w) + 3 * (bodies - 1)
+        self.size = senses.proprio + 6 * robots + touch + 1 + 2 * len(waves) + bodies * (3 + w) + 3 * (bodies - 1)
 
     def forward(self, observation: dict[str, Tensor]) -> Float[Tensor, "batch feature"]:
         """Features of a batch of observations."""

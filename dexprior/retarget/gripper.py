@@ -42,7 +42,7 @@ class GripperConfig:
 
     max_opening: Annotated[float, Gt(0)] = 0.08
     """Widest opening between the pads [m]."""
-    max_speed: Annotated[float, Gt(0)] = 0.45
+    max_speed: Annotated[float, Gt(0)] = 0.30
     """Fastest mean speed of the tool along each free motion [m/s]."""
     floor: float = 0.012
     """Lowest height of the tool [m]."""
@@ -263,7 +263,7 @@ class _Plan:
         first = len(self._rows) == 1
         above = goal + np.array([0.0, 0.0, c.clearance, 0.0, 0.0, 0.0, 0.0])
         lifted = pose if first else pose + np.array([0.0, 0.0, max(above[2] - pose[2], 0.0), 0.0, 0.0, 0.0, 0.0])
-        rise = 0.0 if first else max(_apart(lifted, pose) / c.max_speed, 0.16)
+        rise = 0.0 if first else max(_apart(lifted, pose) / c.max_speed, 0.2)
         span = max(_apart(above, lifted) / c.max_speed, _turn(lifted, above) / _TURNING, 0.2)
         need = rise + span + c.descent
         ready = max(wanted + self._late, now + need)

@@ -245,11 +245,16 @@ class Peg(Task):
             "tool": rig.tcp[:, :3], "end": end, "rim": hole[:, 2] + c.hole_depth,
         }  # fmt: skip
 
+    @property
+    def bodies(self) -> tuple[int, ...]:
+        """Points on the peg, then on the rim of the hole."""
+        return (self.points // 2, self.points - self.points // 2)
+
     def cloud(self, view: View, truth: Truth) -> Float[np.ndarray, "n point 3"]:
         """Points on the peg, then on the rim of the hole."""
-        c, few = self.config, self.points // 2
+        c, (few, rest) = self.config, self.bodies
         peg = box_points(np.array([c.half_width, c.half_width, c.half_length]), few)
-        angle = np.arange(self.points - few) / (self.points - few) * 2 * np.pi
+        angle = np.arange(rest) / rest * 2 * np.pi
         square = 1.0 / np.maximum(np.abs(np.cos(angle)), np.abs(np.sin(angle)))
         inner = c.half_width + c.clearance + c.chamfer
         rim = np.column_stack(
