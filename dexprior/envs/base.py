@@ -184,7 +184,7 @@ class ObservationSpec:
         }  # fmt: skip
         return shapes | ({"object": (7,)} if self.tracker else {})
 
-    def observe(self, reading: Reading) -> dict[str, Float[np.ndarray, n * shape]]:
+    def observe(self, reading: Reading) -> dict[str, Float[np.ndarray, "n ..."]]:
         """Observations, float32.
 
         Raises:
