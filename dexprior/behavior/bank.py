@@ -40,7 +40,9 @@ class BehaviorConfig:
     """How trajectories become a distribution."""
 
     std_twist: Annotated[float, Gt(0)] = 0.08
-    """Standard deviation of the six numbers of a twist (a share of the fastest)."""
+    """Standard deviation of the linear numbers of a twist (a share of the fastest)."""
+    std_turn: Annotated[float, Gt(0)] = 0.08
+    """Standard deviation of its angular numbers."""
     std_end: Annotated[float, Gt(0)] = 0.06
     """Standard deviation of the end effector's numbers."""
     bandwidth: Annotated[float, Gt(0)] = 0.02
@@ -196,7 +198,7 @@ class BehaviorPrior:
     @property
     def std(self) -> Float[np.ndarray, " action"]:
         """Standard deviation of every component."""
-        robot = [self.config.std_twist] * 6 + [self.config.std_end] * self.end.shape[4]
+        robot = [self.config.std_twist] * 3 + [self.config.std_turn] * 3 + [self.config.std_end] * self.end.shape[4]
         return np.array(robot * self.tool.shape[3])
 
     def sample(

@@ -27,6 +27,7 @@ from dexprior.geometry.transforms import fit_rigid, pose_multiply
 from dexprior.pipeline import stages
 from dexprior.pipeline.stages import run_stage
 from dexprior.pipeline.worlds import judging_worlds
+from dexprior.policy.actor import ActorConfig
 from dexprior.policy.ppo import PpoConfig
 from dexprior.policy.rollout import prior_policy, run_episodes
 from dexprior.pose.estimator import EstimatorConfig
@@ -63,7 +64,7 @@ class BankConfig:
     """Euler steps of the motion stream."""
     video_steps: Annotated[int, Ge(1)] = 3
     """Euler steps of the video stream."""
-    behavior: BehaviorConfig = BehaviorConfig()
+    behavior: BehaviorConfig = BehaviorConfig(std_turn=0.3)
     """How trajectories become a distribution; its `steps` are the task's."""
 
 
@@ -89,7 +90,9 @@ class LineConfig:
     """From hands to the gripper."""
     bank: BankConfig = BankConfig()
     """Behavioral prior."""
-    policy: PpoConfig = PpoConfig(worlds=64, iterations=24, warmup=6, guided=4)
+    policy: PpoConfig = PpoConfig(
+        worlds=48, iterations=22, warmup=7, guided=5, actor=ActorConfig(width=160, point_width=48)
+    )
     """Policies."""
     scored: Annotated[int, Ge(4)] = 64
     """Scenes, or held-out clips, that each rung of the ladder is scored on; fewer clips where fewer are held out."""

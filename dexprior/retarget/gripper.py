@@ -1,9 +1,10 @@
 """A hand's clip -> what a parallel gripper does: contact as the hand had it, free motion planned anew.
 
-A clip is read as phases. While thumb and an opposing finger touch, the tool moves rigidly with the object (`hold`);
-while other contact moves the object, the closed gripper takes the place of the touching finger (`push`). In both, time
-is the hand's. Between them the tool lifts, crosses and comes down from above, in the hand's time or in what the arm
-needs, whichever is longer: pads that straddle an object would otherwise knock it over, and an arm starts elsewhere.
+A clip is read as phases. While thumb and an opposing finger touch, the tool moves with the object, and turns with it
+about the vertical (`hold`); while other contact moves the object, the closed gripper takes the place of the touching
+finger (`push`). In both, time is the hand's. Between them the tool lifts, crosses and comes down from above, in the
+hand's time or in what the arm needs, whichever is longer: pads that straddle an object would otherwise knock it over,
+and an arm starts elsewhere.
 """
 
 from __future__ import annotations
@@ -18,7 +19,15 @@ from jaxtyping import Bool, Float
 
 from dexprior.config import Ge, Gt, config
 from dexprior.errors import BadInput
-from dexprior.geometry.rotations import quat_conjugate, quat_from_matrix, quat_multiply, quat_rotate, quat_slerp, yaw_of
+from dexprior.geometry.rotations import (
+    quat_conjugate,
+    quat_from_matrix,
+    quat_from_yaw,
+    quat_multiply,
+    quat_rotate,
+    quat_slerp,
+    yaw_of,
+)
 from dexprior.geometry.timing import contact_intervals, minimum_jerk
 from dexprior.geometry.transforms import interpolate_poses
 from dexprior.hands.skeleton import FINGER_RADIUS
@@ -288,6 +297,7 @@ class _Plan:
 _FACING = 0.85  # cosine between a surface's normal and the pads' axis, from which on the pads take it flat
 _RESTING = 3  # frames after the hold from which on they tell where the object was set down
 _RUN_UP = 0.16  # [s] from there to the object
+_SMOOTH = 3  # frames to either side over which turns are averaged
 _STILL = 0.02  # [m/s] below which an object does not move
 _TURNING = 1.5  # [rad/s] of the tool in free motion
 
@@ -337,15 +347,30 @@ def _grasp(
     z = np.array([0.0, 0.0, -1.0])
     quat = quat_from_matrix(np.stack([np.cross(y, z), y, z], axis=1))
     middle = quat_rotate(back, 0.5 * (tips[at, 0] + opposing[at]) - object_pose[at, :3])
-    inverse = quat_conjugate(object_pose[before, 3:])
-    offset = quat_rotate(inverse, middle - (middle @ y) * y)  # pads close on the middle of what is between them
-    turn = quat_multiply(inverse, quat)
+    offset = middle - (middle @ y) * y  # pads close on the middle of what is between them
     pose = object_pose[hold.start : hold.stop].copy()
     pose[0] = object_pose[before]  # where it is taken
+    turned = quat_from_yaw(_smooth(_yaw_since(object_pose[before, 3:], pose[:, 3:])))
     n = len(pose)
-    position = pose[:, :3] + quat_rotate(pose[:, 3:], np.tile(offset, (n, 1)))
-    tool = np.concatenate([position, quat_multiply(pose[:, 3:], np.tile(turn, (n, 1)))], axis=1)
+    position = pose[:, :3] + quat_rotate(turned, np.tile(offset, (n, 1)))
+    tool = np.concatenate([position, quat_multiply(turned, np.tile(quat, (n, 1)))], axis=1)
     return tool, _width(hand, hold, y, surface)
+
+
+def _yaw_since(first: Float[np.ndarray, 4], quat: Float[np.ndarray, "time 4"]) -> Float[np.ndarray, " time"]:
+    """Turn about the vertical since a first orientation, continuous over time [rad]; tilts are left out."""
+    since = quat_multiply(quat, quat_conjugate(first))
+    return np.unwrap(2.0 * np.arctan2(since[:, 3], since[:, 0]))
+
+
+def _smooth(angle: Float[np.ndarray, " time"]) -> Float[np.ndarray, " time"]:
+    """Without what changes from frame to frame; the ends are kept."""
+    half = min(_SMOOTH, (len(angle) - 1) // 2)
+    out = angle.copy()
+    for k in range(1, len(angle) - 1):
+        reach = min(half, k, len(angle) - 1 - k)
+        out[k] = angle[k - reach : k + reach + 1].mean()
+    return out
 
 
 def _width(
