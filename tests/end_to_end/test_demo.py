@@ -33,7 +33,7 @@ def test_it_ends_on_a_self_contained_report(finished):
     assert not re.findall(r"""(?:src|href)=['"](?!data:)""", page)
     assert page.count("data:video/mp4") >= 4
     assert page.count("data:image/png") >= 4
-    for word in ("goal", "Transfer ledger", "Collision model", "hardware", "without prior"):
+    for word in ("nearest condition", "Transfer ledger", "Collision model", "hardware", "without prior"):
         assert word in page
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from dexprior.behavior import BehaviorConfig
 from dexprior.errors import BadInput, ConfigError, UnknownName
+from dexprior.geometry.rotations import matrix_from_quat
 from dexprior.geometry.timing import hysteresis
 from dexprior.hands.skeleton import forward
 from dexprior.pipeline.ladder import RUNGS, paired_ratio, table
@@ -77,7 +78,7 @@ def recorded(name: str, n: int) -> list[Clip]:
             valid=np.ones(length, dtype=bool), sigma=np.zeros((length, 21)), scale_known=True,
         )  # fmt: skip
         pose = done.object[:, i]
-        faces = np.concatenate([np.eye(3), -np.eye(3)])
+        faces = np.concatenate([np.eye(3), -np.eye(3)]) @ matrix_from_quat(pose[0, 3:]).T
         half = task.config.half_size if name == "pick_place" else task.config.half_width
         surface = np.concatenate([pose[0, :3] + half * faces, faces], axis=1)
         clips.append(
