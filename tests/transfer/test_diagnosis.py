@@ -172,6 +172,6 @@ def test_a_replay_is_the_same_at_any_number_of_threads():
 def test_the_experts_actions_can_be_replayed():
     task = make_task("pick_place")
     probe = as_the_expert_did(task, identified(task), seed=1)
-    assert probe.actions.shape == (100, 7)
+    assert probe.actions.shape == (125, 7)
     assert probe.panel_hash == as_the_expert_did(task, identified(task), seed=1).panel_hash
     assert probe.panel_hash != as_the_expert_did(task, identified(task), seed=2).panel_hash

@@ -73,7 +73,8 @@ class Entry:
     robot: Mapping[str, Any] = field(default_factory=dict)
     """Settings in which a robot does what the demonstrations show."""
     warp: bool = False
-    """Whether MuJoCo Warp steps it; held against `mujoco.batch` in docs/measurements/worlds.md."""
+    """Whether MuJoCo Warp steps it; all but the insertion are held against `mujoco.batch` in
+    docs/measurements/worlds.md."""
 
 
 SUITE: dict[str, Entry] = {

@@ -82,7 +82,7 @@ def test_what_it_cannot_step_is_named_with_what_it_can(name, settings, reason):
         TaskWorlds(make_task(name, **settings), 1, physics="warp")
     assert str(caught.value) == (
         f"task {name!r} cannot be stepped by MuJoCo Warp: {reason}. "
-        "Tasks that can: cube_in_hand, handover, nut_bolt, peg, pick_place, wipe; "
+        "Tasks that can: cube_in_hand, handover, insertion, nut_bolt, peg, pick_place, wipe; "
         "physics='mujoco' steps every task"
     )
 
