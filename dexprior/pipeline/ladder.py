@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from dexprior.policy.rollout import Policy, actor_policy, prior_policy, run_epis
 from dexprior.pose.estimator import estimate, load_estimator
 from dexprior.pose.fusion import fuse_hands
 from dexprior.stats import Rate
+from dexprior.types import HandTrajectory, PriorCondition, VideoSample
 from dexprior.worlds.tasks import expert_of, make_task
 
 if TYPE_CHECKING:
@@ -132,15 +133,24 @@ def _judges(line: Line) -> dict[str, Callable[[], dict[str, Won]]]:
     for_made = line.sample(made, seed=SCORING)
     reader = load_estimator(line.folder["03-estimator"] / "estimator.safetensors")
     seen = [estimate(reader, s.frames, s.camera, s.fps) for s in samples]
-    of = Clip.of_sample
-    own = list(zip(samples, held.conditions, recorded))
+
+    def sampled(
+        found: Sequence[VideoSample], asked: Sequence[PriorCondition], hands: Sequence[HandTrajectory] | None = None
+    ) -> list[Clip]:
+        chosen = [s.hand for s in found] if hands is None else hands
+        return [
+            Clip.of_sample(s, k, scene=clip.scene, settings=clip.settings, hand=h)
+            for s, k, clip, h in zip(found, asked, recorded, chosen)
+        ]
+
+    fused = [fuse_hands(h, s.hand) for h, s in zip(seen, samples)]
     rungs: dict[str, Callable[[], dict[str, Won]]] = {
         "expert": functools.partial(_everywhere, line, worlds, _expert),
         "demonstration": lambda: followed(recorded),
-        "sample": lambda: followed([of(s, k, clip) for s, k, clip in own]),
-        "made condition": lambda: followed([of(s, k, clip) for s, k, clip in zip(for_made, made, recorded)]),
-        "pixels": lambda: followed([of(s, k, clip, hand=h) for (s, k, clip), h in zip(own, seen)]),
-        "fused": lambda: followed([of(s, k, clip, hand=fuse_hands(h, s.hand)) for (s, k, clip), h in zip(own, seen)]),
+        "sample": lambda: followed(sampled(samples, held.conditions)),
+        "made condition": lambda: followed(sampled(for_made, made)),
+        "pixels": lambda: followed(sampled(samples, held.conditions, seen)),
+        "fused": lambda: followed(sampled(samples, held.conditions, fused)),
         "bank": lambda: _bank(line, worlds),
     }
     for rung, folder in zip(("policy", "kl 0", "imitation", "plain"), POLICIES):

@@ -17,7 +17,7 @@ from jaxtyping import Float
 
 from dexprior.artifacts import save
 from dexprior.behavior import BehaviorConfig, BehaviorPrior
-from dexprior.config import Ge, Gt, Le, config
+from dexprior.config import Ge, config
 from dexprior.data.demonstrating import TaskDemonstrationConfig, condition_of, generate_demonstrations
 from dexprior.data.stacks import Stack, fingerprint, load_stack, split_stack
 from dexprior.envs.panel import Panel
@@ -96,8 +96,6 @@ class LineConfig:
     """Policies."""
     scored: Annotated[int, Ge(4)] = 64
     """Scenes, or held-out clips, that each rung of the ladder is scored on; fewer clips where fewer are held out."""
-    level: Annotated[float, Gt(0), Le(1)] = 0.95
-    """Of intervals."""
 
     def __post_init__(self) -> None:
         if self.prior.size != self.estimator.size:
@@ -122,23 +120,20 @@ class Clip:
 
     @classmethod
     def of_sample(
-        cls, sample: VideoSample, condition: PriorCondition, like: Clip, *, hand: HandTrajectory | None = None
+        cls,
+        sample: VideoSample,
+        condition: PriorCondition,
+        *,
+        scene: dict[str, Any],
+        settings: dict[str, Any] | None = None,
+        hand: HandTrajectory | None = None,
     ) -> Clip:
-        """A clip that was sampled for a condition, in the scene of another one.
-
-        Args:
-            sample: the prior's.
-            condition: what it was sampled for.
-            like: whose scene it is.
-            hand: in place of the sample's own.
-        """
+        """A sample of the prior for a condition of a scene; `hand` takes the place of the sample's own."""
         assert sample.object.pose is not None  # the prior's samples of rigid things have one
-        return replace(
-            like,
-            hand=sample.hand if hand is None else hand,
-            object_pose=sample.object.pose,
-            surface=condition.cloud[condition.moves],
-        )
+        return cls(
+            settings=settings or {}, scene=scene, hand=sample.hand if hand is None else hand,
+            object_pose=sample.object.pose, surface=condition.cloud[condition.moves],
+        )  # fmt: skip
 
 
 def clips_of_stack(stack: Stack) -> list[Clip]:
@@ -275,8 +270,11 @@ class Line:
     def demonstrations(self) -> dict[str, Any]:
         """Human demonstrations, in the other world."""
         c, folder = self.config, self.folder["01-demonstrations"]
-        made = lambda: dict(generate_demonstrations(c.task, c.demonstrations, folder, seed=c.seed))  # noqa: E731
-        return run_stage(folder, "line-demonstrations", c.demonstrations, c.seed, made)
+
+        def work() -> dict[str, Any]:
+            return dict(generate_demonstrations(c.task, c.demonstrations, folder, seed=c.seed))
+
+        return run_stage(folder, "line-demonstrations", c.demonstrations, c.seed, work)
 
     def prior(self) -> dict[str, Any]:
         """The video prior."""
@@ -302,11 +300,7 @@ class Line:
             conditions = self.conditions(scenes, seed=c.seed, sentence=c.bank.sentence or self.ways()[0].sentences[0])
             samples = self.sample(conditions, seed=c.seed)
             save(samples[:4], folder / "examples.safetensors", producer="behavior", seed=c.seed)
-            clips = [
-                Clip.of_sample(s, k, Clip(settings={}, scene=scene, hand=s.hand, object_pose=s.hand.wrist_pose,
-                                          surface=k.cloud))
-                for s, k, scene in zip(samples, conditions, scenes)
-            ]  # fmt: skip
+            clips = [Clip.of_sample(s, k, scene=scene) for s, k, scene in zip(samples, conditions, scenes)]
             trajectories = tool_trajectories(self.rig, clips, c.gripper)
             bank = bank_of(self.task, self.rig, trajectories, c.bank.behavior, panel.hash)
             bank.save(folder / "behavior.safetensors")
