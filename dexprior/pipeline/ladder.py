@@ -22,7 +22,7 @@ from dexprior.pose.estimator import estimate, load_estimator
 from dexprior.pose.fusion import fuse_hands
 from dexprior.stats import Rate
 from dexprior.types import HandTrajectory, PriorCondition, VideoSample
-from dexprior.worlds.tasks import expert_of, make_task
+from dexprior.worlds.tasks import Scenes, expert_of, make_task
 
 if TYPE_CHECKING:
     from dexprior.pipeline.line import Line
@@ -158,10 +158,13 @@ def _judges(line: Line) -> dict[str, Callable[[], dict[str, Won]]]:
     return rungs
 
 
-def _everywhere(line: Line, worlds: Mapping[str, JudgingWorld], policy: Callable[..., Any]) -> dict[str, Won]:
-    """A policy on the scoring scenes in every world."""
-    n = line.config.scored
-    scenes = line.task.sample(np.random.default_rng([SCORING, 0]), n)
+def _everywhere(
+    line: Line, worlds: Mapping[str, JudgingWorld], policy: Callable[..., Any], scenes: Scenes | None = None
+) -> dict[str, Won]:
+    """A policy on some scenes in every world; on the scoring scenes where none are given."""
+    if scenes is None:
+        scenes = line.task.sample(np.random.default_rng([SCORING, 0]), line.config.scored)
+    n = len(next(iter(scenes.values())))
     won = {}
     for name, world in worlds.items():
         backend = world.backend(n)
@@ -191,10 +194,4 @@ def _bank(line: Line, worlds: Mapping[str, JudgingWorld]) -> dict[str, Won]:
 
     bank = BehaviorPrior.load(line.folder["04-behavior"] / "behavior.safetensors")
     scenes = Panel.load(line.folder["04-behavior"] / "panel.json").scenes
-    n = bank.tool.shape[0]
-    won = {}
-    for name, world in worlds.items():
-        backend = world.backend(n)
-        won[name] = run_episodes(prior_policy(bank, np.arange(n)), backend, world.panel(scenes, seed=SCORING)).success
-        backend.close()
-    return won
+    return _everywhere(line, worlds, lambda _, backend: prior_policy(bank, np.arange(backend.n)), scenes)

@@ -139,18 +139,11 @@ class Clip:
 def clips_of_stack(stack: Stack) -> list[Clip]:
     """Demonstrations as clips; the object's poses are those of the rigid motion that fits its points."""
     clips = []
-    for k, n in enumerate(stack.length):
-        condition = stack.conditions[k]
+    for k, condition in enumerate(stack.conditions):
         if condition.pose is None:
             raise BadInput(f"clip {stack.ids[k]} shows something that deforms: a gripper follows rigid objects only")
-        points = stack.points[k, :n]
-        moved = fit_rigid(np.broadcast_to(points[0], points.shape), points)
-        hand = HandTrajectory(
-            t=np.arange(n) / stack.fps, side="right", wrist_pose=stack.wrist_pose[k, :n],
-            finger_pose=stack.finger_pose[k, :n], betas=np.zeros(10), joints=stack.joints[k, :n],
-            contact=stack.contact[k, :n], force=stack.force[k, :n], valid=stack.hand_known[k, :n],
-            sigma=np.zeros((n, 21)), scale_known=True,
-        )  # fmt: skip
+        hand, thing = stages.recorded_clip(stack, k)
+        moved = fit_rigid(np.broadcast_to(thing.points[0], thing.points.shape), thing.points)
         info = stack.info[k]
         clips.append(
             Clip(
@@ -330,9 +323,7 @@ class Line:
         shown = {row["strategy"] for row in stack.info}
         return [way for way in strategies_of(self.config.task) if way.name in shown]
 
-    def conditions(
-        self, scenes: Sequence[dict[str, Any]], *, seed: int, sentence: str
-    ) -> list[PriorCondition]:  # fmt: skip
+    def conditions(self, scenes: Sequence[dict[str, Any]], *, seed: int, sentence: str) -> list[PriorCondition]:
         """What to ask the prior for in scenes of the line's task, with the same habits in all of them."""
         size = self.config.prior.size
         return [condition_of(self.task, scene, seed=seed, size=size, sentence=sentence) for scene in scenes]

@@ -73,6 +73,7 @@ __all__ = [
     "build_bank",
     "files_of_prior",
     "parents_of",
+    "recorded_clip",
     "retarget_sample",
     "run_stage",
     "run_world",
@@ -203,7 +204,7 @@ def stage_retargeter(
         model = train_retargeter(train, config, folder, seed=seed)
         save_retargeter(model, folder / "retargeter.safetensors", seed=seed)
         few = held_out[:32]
-        moved = [_retarget(model, *_recorded(few, k)) for k in range(len(few))]
+        moved = [_retarget(model, *recorded_clip(few, k)) for k in range(len(few))]
         save(
             [m.trajectory for m in moved[:4]],
             folder / "trajectories.safetensors",
@@ -519,7 +520,7 @@ def _retarget(model: Retargeter, hand: HandTrajectory, held: ObjectTrajectory) -
     return Retargeted(None, hand, hand, trajectory, opening)  # type: ignore[arg-type]
 
 
-def _recorded(stack: Stack, k: int) -> tuple[HandTrajectory, ObjectTrajectory]:
+def recorded_clip(stack: Stack, k: int) -> tuple[HandTrajectory, ObjectTrajectory]:
     """Hand and object of a recorded clip."""
     n = stack.length[k]
     t = np.arange(n) / stack.fps

@@ -26,6 +26,7 @@ from dexprior.geometry.rotations import (
     quat_multiply,
     quat_rotate,
     quat_slerp,
+    wrap_angle,
     yaw_of,
 )
 from dexprior.geometry.timing import contact_intervals, minimum_jerk
@@ -365,10 +366,9 @@ def _yaw_since(first: Float[np.ndarray, 4], quat: Float[np.ndarray, "time 4"]) -
 
 def _smooth(angle: Float[np.ndarray, " time"]) -> Float[np.ndarray, " time"]:
     """Without what changes from frame to frame; the ends are kept."""
-    half = min(_SMOOTH, (len(angle) - 1) // 2)
     out = angle.copy()
     for k in range(1, len(angle) - 1):
-        reach = min(half, k, len(angle) - 1 - k)
+        reach = min(_SMOOTH, k, len(angle) - 1 - k)
         out[k] = angle[k - reach : k + reach + 1].mean()
     return out
 
@@ -431,5 +431,4 @@ def _apart(a: np.ndarray, b: np.ndarray) -> float:
 
 def _turn(a: np.ndarray, b: np.ndarray) -> float:
     """Angle between two upright tools [rad]."""
-    d = yaw_of(a[None, 3:]) - yaw_of(b[None, 3:])
-    return float(np.abs((d + np.pi) % (2 * np.pi) - np.pi)[0])
+    return float(np.abs(wrap_angle(yaw_of(a[None, 3:]) - yaw_of(b[None, 3:])))[0])
