@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+# tests run side by side, a file in one process
+JOBS   ?= 2
 # what was installed: the package alone for the demo; with it, what only development needs
 DEMO   := $(VENV)/.installed-demo
 DEV    := $(VENV)/.installed
@@ -19,10 +21,10 @@ smoke: $(DEMO)
 	$(BIN)/dexprior demo preset=smoke
 
 test: $(DEV) lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile
 
 slow: $(DEV)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m slow
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile -m slow
 
 lint: $(DEV)
 	$(BIN)/ruff check .

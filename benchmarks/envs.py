@@ -4,22 +4,33 @@ Prints JSON lines {name, value, unit, peer, peer_value, ratio}. Against other pa
 
     python benchmarks/envs.py [worlds]
     python benchmarks/envs.py cloths
+    python benchmarks/envs.py training runs/demo    # with the bank of a run of the demo
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import dexprior  # noqa: F401  # before MuJoCo: chooses the off-screen OpenGL platform
 
 import mujoco  # isort: skip
+import mujoco.batch
 import numpy as np
+import torch
 
+from dexprior.behavior import BehaviorPrior
+from dexprior.envs.panel import Panel
 from dexprior.envs.tasks import TaskVectorEnv, make_vec_env
-from dexprior.worlds.tasks.experts import EXPERTS
+from dexprior.pipeline.line import Line
+from dexprior.policy import ppo
+from dexprior.worlds.tasks import episode, expert_of
 
 RIGID = ("pick_place", "peg", "nut_bolt", "cube_in_hand")
 
@@ -39,10 +50,8 @@ def _busy(task: str, worlds: int, threads: int = 1) -> tuple[TaskVectorEnv, np.n
     """Worlds in the middle of the expert's work, where contacts are, and its action there."""
     env = make_vec_env(task, num_envs=worlds, threads=threads, autoreset=False)
     env.reset(seed=0)
-    memory = np.zeros((worlds, 4))
-    for k in range(round(0.4 * env.task.horizon / env.task.control_dt)):
-        action = EXPERTS[task](env.worlds.truth(), env.worlds.view.rigs, k * env.task.control_dt, memory)
-        env.worlds.step(action)
+    for step in episode(env.worlds, expert_of(task), seconds=0.4 * env.task.horizon):
+        action = step.action
     return env, action
 
 
@@ -115,11 +124,53 @@ def _folding(worlds: int, **settings: object) -> tuple[float, np.ndarray]:
     env.reset(seed=0)
     memory, spent, period = np.zeros((worlds, 4)), 0.0, env.task.control_dt
     for k in range(round(env.task.horizon / period)):
-        action = EXPERTS["folding"](env.worlds.truth(), env.worlds.view.rigs, k * period, memory)
+        action = expert_of("folding")(env.worlds.truth(), env.worlds.view.rigs, k * period, memory)
         start = time.process_time()
         env.worlds.step(action)
         spent += time.process_time() - start
     return worlds * env.task.horizon / spent, env.task.cloud(env.worlds.view, env.worlds.truth())
+
+
+def _training(run: str) -> None:
+    """What share of PPO's CPU time physics and networks take, on one thread, from worlds through sight to updates.
+
+    Networks are the actor's and critic's forward passes and the descent; physics is MuJoCo's own functions.
+    """
+    line = Line.load(run)
+    simulation = replace(line.config.policy.simulation, threads=1)
+    config = replace(line.config.policy, iterations=3, warmup=0, simulation=simulation)
+    bank = line.folder["04-behavior"]
+    prior, panel = BehaviorPrior.load(bank / "behavior.safetensors"), Panel.load(bank / "panel.json")
+    spent = {"physics": 0.0, "networks": 0.0}
+    for kind, owner, names in (
+        ("physics", mujoco.batch.Batch, ("step", "forward", "reset")),
+        ("physics", mujoco, ("mj_multiRay", "mj_kinematics", "mj_camlight", "mj_setConst", "mj_resetData")),
+        ("networks", ppo.Actor, ("forward",)), ("networks", ppo.Critic, ("forward",)), ("networks", ppo, ("_descend",)),
+    ):  # fmt: skip
+        for name in names:
+            setattr(owner, name, _counted(getattr(owner, name), kind, spent))
+    torch.set_num_threads(1)
+    importlib.import_module("torch.utils.tensorboard")  # which training would import
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.process_time()
+        ppo.train_ppo(line.task, panel, prior, config, Path(folder), seed=0)
+        whole = time.process_time() - start
+    steps = config.iterations * config.worlds * line.task.steps
+    name = f"training of {line.task.name}, {config.worlds} worlds"
+    _print(f"{name}: rate", steps / whole, "control steps/CPU-s", "physics and networks", steps / sum(spent.values()))
+    _print(f"{name}: physics and networks", sum(spent.values()) / whole, "share of CPU time", "target", 0.85)
+    _print(f"{name}: physics", spent["physics"] / whole, "share of CPU time", "networks", spent["networks"] / whole)
+
+
+def _counted(work: Callable[..., object], kind: str, spent: dict[str, float]) -> Callable[..., object]:
+    def counted(*args: object, **kwargs: object) -> object:
+        start = time.process_time()
+        try:
+            return work(*args, **kwargs)
+        finally:
+            spent[kind] += time.process_time() - start
+
+    return counted
 
 
 def _cpu(step: Callable[[], object], times: int) -> float:
@@ -146,5 +197,7 @@ def _print(name: str, value: float, unit: str, peer: str, peer_value: float) -> 
 if __name__ == "__main__":
     if sys.argv[1:] == ["cloths"]:
         _cloths()
+    elif sys.argv[1:2] == ["training"]:
+        _training(sys.argv[2])
     else:
         main(*map(int, sys.argv[1:2]))

@@ -3,6 +3,8 @@
     python benchmarks/gate.py --kills 100            SIGKILL, SIGSTOP and a cut link, a hundred a speed
     python benchmarks/gate.py --contact 100          the same at the table, on the way to it and pressing on it
     python benchmarks/gate.py --episodes 50 [ACTOR]  the scripted expert, and a policy, behind the gate and without it
+    python benchmarks/gate.py --paired 64 pick_place runs/line/06-policy
+                                                     a task's expert, a bank (04-behavior) or an actor, with and without
     python benchmarks/gate.py --ticks 20000          CPU time of one judged command and one judged state
     python benchmarks/gate.py --fuzz 1000000         against the reference of tests/envs/gate_reference.py
 
@@ -33,8 +35,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before NumPy is imported
 import numpy as np
 
 from dexprior.envs import make_backend, wire
-from dexprior.envs.base import ObservationSpec
-from dexprior.envs.hardware import GateConfig, HardwareOptions, SafetyGate, start_gate
+from dexprior.envs.base import FirstLook, ObservationSpec
+from dexprior.envs.hardware import GateConfig, HardwareOptions, SafetyGate, gate_config, start_gate
 from dexprior.envs.hardware.loopback import PROTOCOL as ROBOT
 from dexprior.envs.hardware.loopback import VERSION as ROBOT_VERSION
 from dexprior.envs.hardware.options import PROTOCOL, VERSION
@@ -312,9 +314,13 @@ def _run(kind: str, panel: Panel, act: Any, expert: Any) -> dict[str, Any]:
     for k in range(len(panel)):
         scripted, see, largest, done = expert(backend.actions), ObservationSpec.of(backend), 0.0, False
         try:
-            reading = backend.reset(panel.take([k]))
+            reading, look = backend.reset(panel.take([k])), FirstLook()
             for _ in range(TASK.steps if act is not None else 2 * TASK.steps):
-                asked = None if act is None else backend.actions.commands(act(see.observe(reading), reading))
+                asked = (
+                    None
+                    if act is None
+                    else backend.actions.commands(act(see.observe(reading, look.see(reading)), reading))
+                )
                 reading = backend.step(scripted(reading) if asked is None else asked)
                 largest = max(largest, float(np.linalg.norm(reading.robots[0].wrench[0, :3])))
                 done = bool(TASK.success(reading.truth)[0])
@@ -345,7 +351,7 @@ def ticks(count: int) -> None:
     """Print CPU milliseconds of one judged state and command, with a driver that does nothing."""
     from gate_reference import Idle, drift
 
-    gate, driver, spent = SafetyGate(GateConfig(session_commands=10**9)), Idle(), []
+    gate, driver, spent = SafetyGate(gate_config(TASK, {"session_commands": 10**9})), Idle(), []
     for k in range(count):
         state, command = drift(k)
         start = time.thread_time()
@@ -375,13 +381,54 @@ def fuzz(count: int, seed: int) -> None:
     )
 
 
+def paired(count: int, name: str, folder: str | None) -> None:
+    """Print one line a world: successes of the same scenes in simulation and behind the gate, and what it did."""
+    from dexprior.behavior import BehaviorPrior
+    from dexprior.pipeline.ladder import GATED, paired_ratio
+    from dexprior.pipeline.worlds import SCORING, judging_worlds
+    from dexprior.policy.actor import load_actor
+    from dexprior.policy.gated import run_gated
+    from dexprior.policy.rollout import actor_policy, expert_policy, prior_policy, run_episodes
+    from dexprior.worlds.tasks.suite import SUITE
+
+    task = make_task(name, **SUITE[name].robot)
+    scenes = task.sample(np.random.default_rng([SCORING, 0]), count)
+    if folder is not None and (Path(folder) / "behavior.safetensors").exists():
+        bank = BehaviorPrior.load(Path(folder) / "behavior.safetensors")
+        scenes = Panel.load(Path(folder) / "panel.json").take(np.arange(count)).scenes
+    actor = (
+        None
+        if folder is None or not (Path(folder) / "actor.safetensors").exists()
+        else load_actor(Path(folder) / "actor.safetensors")
+    )
+
+    def act(ids: np.ndarray) -> Any:
+        if folder is None:
+            return expert_policy(task)
+        return prior_policy(bank, ids) if actor is None else actor_policy(actor)
+
+    for world in (judging_worlds(task)[w] for w in GATED):
+        panel, backend = world.panel(scenes, seed=SCORING), world.backend(count)
+        free = run_episodes(act(np.arange(count)), backend, panel).success
+        started = time.monotonic()
+        gated = run_gated(act, world.task, panel)
+        print(json.dumps({
+            "task": name, "who": folder or "expert", "world": world.name, "scenes": count, "free": int(free.sum()),
+            "gate": int(gated.success.sum()), "both": int((free & gated.success).sum()),
+            "ratio": paired_ratio(free, gated.success), "stops": gated.stops, "refused": gated.refused,
+            "slowed": int(gated.slowed.sum()), "seconds": round(time.monotonic() - started),
+        }), flush=True)  # fmt: skip
+
+
 def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, metavar="N")
     parser.add_argument("--contact", type=int, metavar="N")
     parser.add_argument("--episodes", type=int, metavar="N")
-    parser.add_argument("actor", nargs="?", help="actor.safetensors of a policy")
+    parser.add_argument("actor", nargs="?", help="actor.safetensors of a policy; with --paired: a task")
+    parser.add_argument("folder", nargs="?", help="with --paired: of a line's stage; the expert without one")
+    parser.add_argument("--paired", type=int, metavar="N")
     parser.add_argument("--ticks", type=int, metavar="N")
     parser.add_argument("--fuzz", type=int, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
@@ -396,6 +443,8 @@ def main() -> None:
         at_the_table(chosen.contact, chosen.seed)
     if chosen.episodes:
         episodes(chosen.episodes, chosen.actor, chosen.seed)
+    if chosen.paired:
+        paired(chosen.paired, chosen.actor, chosen.folder)
     if chosen.ticks:
         ticks(chosen.ticks)
     if chosen.fuzz:

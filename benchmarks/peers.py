@@ -35,9 +35,10 @@ from envs import against_bare
 
 from dexprior.envs.tasks import TaskVectorEnv
 from dexprior.families import Parameter, ParameterFamily
-from dexprior.worlds.arm import add_wrist_sensors
+from dexprior.robots.machines import ArmModel, EndEffector
+from dexprior.robots.rigs import Rig
+from dexprior.robots.sensors import add_touch_sensor, add_wrist_sensors
 from dexprior.worlds.measures import tolerance
-from dexprior.worlds.rigs import ArmModel, EndEffector, Rig
 from dexprior.worlds.tasks import Layout, Scenes, Task, Truth, View
 from dexprior.worlds.tasks.families import sensors
 from dexprior.worlds.tasks.scene import box_points, place_points
@@ -182,10 +183,7 @@ class OnTheirModel(Task):
         add_wrist_sensors(spec)
         for tip, radius in s.tips.items():
             spec.body(tip).add_site(name=f"touch_{tip}", size=[radius] * 3)
-            spec.add_sensor(
-                name=f"touch_{tip}", type=mujoco.mjtSensor.mjSENS_TOUCH, objtype=mujoco.mjtObj.mjOBJ_SITE,
-                objname=f"touch_{tip}",
-            )  # fmt: skip
+            add_touch_sensor(spec, f"touch_{tip}")
         for motor, joint in zip(s.motors, s.arm):
             spec.delete(spec.actuator(motor))
             servo = spec.add_actuator(name=joint, target=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
@@ -201,9 +199,9 @@ class OnTheirModel(Task):
         )  # fmt: skip
         end = EndEffector(
             name="peer", kind="hand", build=mujoco.MjSpec, actuators=s.actuators,
-            control=np.array([model.actuator(name).ctrlrange for name in s.actuators]), joints=s.joints,
-            rest=start[[at[joint] for joint in s.joints]], touch=tuple(f"touch_{tip}" for tip in s.tips), licence="",
-            source="",
+            control=np.array([model.actuator(name).ctrlrange for name in s.actuators]),
+            reset={joint: float(start[at[joint]]) for joint in s.joints},
+            touch=tuple(f"touch_{tip}" for tip in s.tips), licence="", source="",
         )  # fmt: skip
         return Layout(spec=spec, rigs=(Rig(arm=arm, end=end, prefix="", home=home),))
 

@@ -1,6 +1,6 @@
 """What recordings of an expert are worth to a policy, by the world that they were recorded in: one JSON line a world.
 
-python benchmarks/recordings.py runs/demo/07-policy OUT other training
+python benchmarks/recordings.py runs/insertion/06-policy OUT other training
 
 The scripted expert knows where nut and bolt are; its episodes in the other world carry what that world's contact asks
 for, those in the training world are the control: the same script, panel and training.
@@ -19,14 +19,16 @@ import numpy as np
 from dexprior.data.traces import write_trace
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
-from dexprior.pipeline.stages import TASK, EvaluationConfig, stage_evaluation, stage_policy
+from dexprior.pipeline.stages import EvaluationConfig, stage_evaluation, stage_policy
 from dexprior.policy.ppo import PpoConfig
 from dexprior.policy.rollout import prior_policy, recorded, run_episodes
 from dexprior.transfer.collection import write_manifest
+from dexprior.worlds.tasks import make_task
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "pipeline"))
 from test_recorded_policy import expert
 
+TASK = make_task("insertion")
 WORLDS = {"other": (TASK.other(), TASK.reality), "training": (TASK, TASK.family)}
 INSTANCES = 48
 

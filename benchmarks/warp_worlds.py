@@ -23,8 +23,8 @@ import mujoco.batch  # isort: skip
 import numpy as np
 
 from dexprior.worlds.tasks import Task, TaskWorlds, make_task
-from dexprior.worlds.tasks.experts import EXPERTS, run_expert
-from dexprior.worlds.tasks.suite import SUITE
+from dexprior.worlds.tasks.experts import run_expert
+from dexprior.worlds.tasks.suite import SUITE, expert_of
 from dexprior.worlds.tasks.warp import WarpBatch
 
 STEPS = (1, 10, 100)
@@ -55,7 +55,7 @@ def _differences(task: Task, n: int) -> None:
             for steps, (positions, velocities) in _apart(worlds).items():
                 row = {"task": task.name, "worlds": n, "from_s": round(k * period, 3), "simulation_steps": steps}
                 print(json.dumps(row | {"qpos": positions, "qvel": velocities}), flush=True)
-        worlds.step(EXPERTS[task.name](worlds.truth(), worlds.view.rigs, k * period, memory))
+        worlds.step(expert_of(task.name)(worlds.truth(), worlds.view.rigs, k * period, memory))
 
 
 def _apart(worlds: TaskWorlds) -> dict[int, tuple[float, float]]:
@@ -85,7 +85,7 @@ def _engine(worlds: TaskWorlds, warp: bool) -> Any:
 def _verdicts(task: Task, n: int) -> None:
     solved = {}
     for physics in ("mujoco", "warp"):
-        verdict, _ = run_expert(_begin(task, n, physics), EXPERTS[task.name])
+        verdict, _ = run_expert(_begin(task, n, physics), expert_of(task.name))
         solved[physics] = int(verdict.sum())
     _print(f"{task.name}, solved of {n} by the expert", solved["warp"], "1", "mujoco.batch", solved["mujoco"])
 

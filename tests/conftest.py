@@ -48,6 +48,7 @@ def make_examples(n: int = 5, seed: int = 0, size: int = 32) -> dict[type, Any]:
         object="nut", t=t, points=rng.normal(size=(n, 16, 3)), valid=np.ones(n, dtype=bool), pose=_pose(n, rng)
     )
     contact = types.ContactSchedule(
+        side=("right", "right"),
         finger=("thumb", "index"),
         t_on=np.array([0.1, 0.2]),
         t_off=np.array([0.3, 0.3]),
@@ -72,19 +73,20 @@ def make_examples(n: int = 5, seed: int = 0, size: int = 32) -> dict[type, Any]:
         cloud=np.concatenate([rng.uniform(-1, 1, (8, 3)), normals], axis=1),
         moves=np.arange(8) < 5,
         points=nut.points[0],
-        start=start,
-        target=start,
+        start=(start,),
+        target=(start,),
         target_at=(n - 1) / 24.0,
         seconds=n / 24.0,
         camera=camera,
         text="put the nut on the bolt",
         pose=nut.pose[0],
+        goal=_pose(1, rng)[0],
     )
     sample = types.VideoSample(
         frames=rng.integers(0, 255, (n, size, size, 3), dtype=np.uint8),
         fps=24.0,
         camera=camera,
-        hand=hand,
+        hands=(hand,),
         object=nut,
         contact=contact,
         provenance={"source": "prior", "seed": 3},
@@ -190,13 +192,14 @@ def one_thread():
 
 @pytest.fixture(scope="session")
 def tiny_stack(graphics, tmp_path_factory):
-    """Ten generated demonstrations at 32 px, as a `Stack`."""
-    from dexprior.data.demonstrations import DemonstrationConfig, generate
+    """A batch of generated demonstrations of pick-and-place at 32 px, as a `Stack`; ten of them."""
+    from dexprior.data.demonstrating import TaskDemonstrationConfig, generate_demonstrations
     from dexprior.data.stacks import load_stack
 
     folder = tmp_path_factory.mktemp("demonstrations")
-    generate(DemonstrationConfig(episodes=10, size=64, workers=2), folder, seed=0)
-    return load_stack(folder, 32)
+    config = TaskDemonstrationConfig(n=16, size=32, cameras=("front",), depth=(), workers=1)
+    generate_demonstrations("pick_place", config, folder, seed=0)
+    return load_stack(folder, 32)[:10]
 
 
 _VICTIM = """

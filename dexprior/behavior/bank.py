@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -25,14 +25,12 @@ from dexprior.artifacts import make_header, read_tensors, write_tensors
 from dexprior.config import Ge, Gt, Le, config, config_hash, to_plain, validate
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.geometry.rotations import axis_angle_from_quat, quat_conjugate, quat_multiply
-from dexprior.geometry.timing import resample
-from dexprior.geometry.transforms import interpolate_poses
-from dexprior.retarget.gripper import GripMap, ToolTrajectory
-from dexprior.types import JointTrajectory
+from dexprior.retarget.gripper import ToolTrajectory
+from dexprior.retarget.grips import GripMap
 
 __all__ = ["BehaviorConfig", "BehaviorPrior"]
 
-SCHEMA = "dexprior.behavior/3"
+SCHEMA = "dexprior.behavior/4"
 
 
 @config
@@ -55,8 +53,6 @@ class BehaviorConfig:
     """How far ahead of the clock trajectories are followed [s]: the arm lags behind its commands by about as much."""
     steps: Annotated[int, Ge(2)] = 75
     """Control periods that each trajectory is resampled to; its last pose is held."""
-    max_infeasible: Annotated[float, Ge(0)] = 0.1
-    """Trajectories with a larger share of infeasible frames are left out where the scene has a better one."""
 
 
 @dataclass(frozen=True)
@@ -89,12 +85,12 @@ class BehaviorPrior:
         dt: float,
         panel_hash: str,
     ) -> BehaviorPrior:
-        """Of one robot with a gripper, sampled at control periods.
+        """Of one robot whose end effector closes by one number, sampled at control periods.
 
         Args:
             trajectories: for each scene, its samples; every scene has as many.
             config: how they become a distribution.
-            grip: from openings and forces to the gripper's numbers.
+            grip: from openings and forces to the end effector's numbers.
             scale: twist that an action of 1 stands for [m/s, rad/s].
             dt: control period [s].
             panel_hash: of the panel of these scenes.
@@ -111,49 +107,8 @@ class BehaviorPrior:
         end = grip.numbers(np.array([[one.opening for one in row] for row in now]))
         force = np.array([[one.force for one in row] for row in now])
         scale = np.asarray(scale, dtype=np.float64)
-        return cls(config, scale, dt, tool[..., None, :], end[..., None, None], panel_hash, force[..., None], grip.give)
-
-    @classmethod
-    def build(
-        cls,
-        trajectories: Sequence[Sequence[JointTrajectory]],
-        ends: Sequence[Sequence[Float[np.ndarray, "time end"]]],
-        config: BehaviorConfig,
-        *,
-        scale: Float[np.ndarray, 6],
-        dt: float,
-        panel_hash: str,
-    ) -> tuple[BehaviorPrior, dict[str, Any]]:
-        """Resample trajectories of one robot to control periods; returns (prior, counts of what was left out).
-
-        Args:
-            trajectories: for each scene, its samples; every scene needs as many.
-            ends: numbers of the end effector in the same frames, as in actions.
-
-        Raises:
-            BadInput: a scene without a trajectory, or scenes with different numbers of them.
-        """
-        sizes = {len(samples) for samples in trajectories}
-        if len(sizes) != 1 or 0 in sizes:
-            raise BadInput(f"every scene needs the same number of trajectories, at least one; got {sorted(sizes)}")
-        grid = config.lead + dt * np.arange(config.steps)
-        left_out = hopeless = 0
-        tool, end = [], []
-        for samples, numbers in zip(trajectories, ends):
-            good = [k for k, s in enumerate(samples) if (~s.feasible).mean() <= config.max_infeasible]
-            if good:
-                left_out += len(samples) - len(good)
-            else:  # every scene must have a trajectory: the one that fails least
-                hopeless += 1
-                good = [int(np.argmax([s.feasible.mean() for s in samples]))]
-            chosen = [good[k % len(good)] for k in range(len(samples))]
-            tool.append([interpolate_poses(grid, samples[k].t, samples[k].ee_pose) for k in chosen])
-            end.append([resample(grid, samples[k].t, numbers[k]) for k in chosen])
-        alone = [np.array(part)[:, :, :, None] for part in (tool, end)]
-        prior = cls(config, np.asarray(scale, dtype=np.float64), dt, alone[0], alone[1], panel_hash)
-        total = sum(len(s) for s in trajectories)
-        counts = {"scenes": len(tool), "samples": total, "infeasible": left_out, "scenes_without_feasible": hopeless}
-        return prior, counts
+        end = np.repeat(end[..., None, None], grip.size, axis=-1)
+        return cls(config, scale, dt, tool[..., None, :], end, panel_hash, force[..., None], grip.give)
 
     @property
     def size(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,7 +11,7 @@ from typing import Any, TypeVar
 from dexprior.config import to_plain, validate
 from dexprior.errors import ConfigError
 
-__all__ = ["compose", "config_folder", "presets"]
+__all__ = ["compose", "config_folder", "files", "presets"]
 
 T = TypeVar("T")
 
@@ -25,6 +26,11 @@ def config_folder() -> Path:
 def presets(verb: str) -> list[str]:
     """Names that `preset=` takes for a verb."""
     return sorted(p.stem for p in (config_folder() / "preset" / _name(verb)).glob("*.yaml"))
+
+
+def files(given: str | tuple[str, ...]) -> tuple[str, ...]:
+    """Of a setting that takes one file or several."""
+    return (given,) if isinstance(given, str) else given
 
 
 def compose(verb: str, cls: type[T], overrides: Sequence[str]) -> T:
@@ -86,9 +92,14 @@ def _check_keys(verb: str, defaults: dict[str, Any], overrides: Sequence[str]) -
 
 
 def _group(verb: str, override: str) -> str:
-    """`preset=smoke` picks the file preset/VERB/smoke.yaml."""
+    """`preset=smoke` picks the file preset/VERB/smoke.yaml; values in a row are a list."""
     key, _, value = override.partition("=")
-    return f"preset/{_name(verb)}@_global_={value}" if key == "preset" else override
+    if key == "preset":
+        return f"preset/{_name(verb)}@_global_={value}"
+    return f"{key}=[{value}]" if _ROW.fullmatch(value) else override
+
+
+_ROW = re.compile(r"[^][(){}'\",=]+(,[^][(){}'\",=]+)+")
 
 
 def _paths(tree: dict[str, Any], prefix: str = "") -> Any:

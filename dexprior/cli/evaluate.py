@@ -4,16 +4,19 @@ With baseline=FOLDER, two policies are compared on paired scenes. evaluation.bac
 both worlds, a reality server or a robot behind its gate the other one. With task=push, routes are driven on the table
 of an independent engine.
 
-dexprior evaluate policy=runs/policy baseline=runs/demo/07-policy
+dexprior evaluate policy=runs/policy baseline=runs/demo/06-policy
 dexprior evaluate policy=runs/policy evaluation.backend.kind=hardware evaluation.instances=4
+dexprior evaluate policy=runs/policy family=runs/round-2/family.json phenomena={stribeck:{}}
 dexprior evaluate task=push policy=runs/push out=runs/routes
 """
 
 from __future__ import annotations
 
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+from dexprior.cli.compose import files
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
@@ -27,10 +30,21 @@ class Config:
 
     task: str | None = None
     """What the policy was trained for: push, or a task of the suite, which its file knows."""
-    policy: str = "runs/demo/07-policy"
+    policy: str = "runs/demo/06-policy"
     """Folder of a policy's run."""
     baseline: str | None = None
     """Folder of another policy's run."""
+    family: str | tuple[str, ...] = ()
+    """FILE, or several as FILE,FILE: what `dexprior ledger report`, `fit-noise` or `update` learned of a robot. Its
+    parameters take the place of the task's of the same name in the training world; the other world keeps its own."""
+    sensors: str | None = None
+    """FILE-sensors.json of `dexprior ledger fit-noise`: models of sensors and links, beside those of
+    evaluation.backend.simulation.sensors."""
+    phenomena: dict[str, Any] = field(default_factory=dict)
+    """Laws of contact that the engine leaves out, e.g. phenomena={stribeck:{}}: short for
+    evaluation.backend.simulation.phenomena."""
+    injectors: dict[str, float] = field(default_factory=dict)
+    """Gaps that are not contact, each with a strength from 0 to 1, e.g. injectors={cables:0.5}: docs/families.md."""
     out: str = "runs/evaluation"
     """Run folder; for task=push a folder that routes.json is written to."""
     seed: Annotated[int, Ge(0)] = 0
@@ -56,5 +70,14 @@ def run(config: Config, words: list[str]) -> int:
     task = trained_task(policies)
     if config.task not in (None, task.name):
         raise BadInput(f"evaluate task={config.task}: the policy was trained for {task.name!r}")
-    show(stage_evaluation(config.evaluation, policies, Path(config.out), seed=config.seed, task=task))
+    backend = config.evaluation.backend
+    if backend.kind in ("reality", "hardware") and (config.sensors or config.phenomena):
+        raise BadInput(f"evaluate: sensors and phenomena are of simulated worlds, backend {backend.kind!r} has its own")
+    backend = replace(backend, simulation=backend.simulation.told(config.sensors, config.phenomena))
+    show(
+        stage_evaluation(
+            replace(config.evaluation, backend=backend), policies, Path(config.out), seed=config.seed, task=task,
+            family=files(config.family), injectors=config.injectors,
+        )
+    )  # fmt: skip
     return 0

@@ -12,7 +12,7 @@ dexprior ledger fit-servo         friction of a servo from logs: train=DIR test=
 dexprior ledger fit-noise LOG     noise, steps, drift, play and timing of sensors from logs: out=RESULT.json
 dexprior ledger report LOGDIR     lag, backlash, noise floor and first departure of an arm's joints: out=DIR
 dexprior ledger lab               the mini-lab: a gap on a held-out friction, and both answers to it: out=DIR
-dexprior ledger update ROUND      fit the family of a round to its replays, and begin the next round: out=DIR
+dexprior ledger update ROUND      fit its family to its replays, train its policy again, begin the next: out=DIR
 dexprior ledger update ROUND      of the mini-lab: also train and play again, by=family or by=recovery
 """
 
@@ -22,10 +22,12 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+from dexprior.cli.compose import files
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.pipeline.stages import EvaluationConfig
+from dexprior.pipeline.updating import RetrainConfig
 from dexprior.reading import as_described, entries, integer, mapping
 from dexprior.studies.mini_lab import By, LabConfig
 from dexprior.transfer import DivergenceConfig, read_ledger
@@ -46,8 +48,10 @@ WORDS = (
 class Config:
     """Settings of `dexprior ledger`."""
 
-    policy: str = "runs/demo/07-policy"
+    policy: str = "runs/demo/06-policy"
     """Folder of a policy's run."""
+    family: str | tuple[str, ...] = ()
+    """For a policy: FILE or FILE,FILE with parameters that the simulator takes in place of the task's own."""
     out: str = "runs/ledger"
     """Run folder; for fit-servo and fit-noise the JSON file of the result."""
     task: str = "wipe"
@@ -92,7 +96,9 @@ class Config:
     lab: LabConfig = LabConfig()
     """Sizes of the mini-lab; an update keeps those of its round."""
     answer: AnswerConfig = AnswerConfig()
-    """For update of a round of your own."""
+    """For update of a round of your own: how its family is fitted."""
+    training: RetrainConfig = RetrainConfig()
+    """For update of a round of your own: how its policy is trained again, where it is a folder of a policy."""
     by: By = "family"
     """For update of a round of the mini-lab: fit the family and train again, or back off and retry by a second gait."""
 
@@ -121,7 +127,10 @@ def run(config: Config, words: list[str]) -> int:
         raise BadInput(f"ledger {' '.join(words)}: choices: {', '.join(WORDS)}, or nothing")
     from dexprior.pipeline.transfer import stage_ledger
 
-    show(stage_ledger(config.evaluation, Path(config.policy), Path(config.out), seed=config.seed))
+    result = stage_ledger(
+        config.evaluation, Path(config.policy), Path(config.out), seed=config.seed, family=files(config.family)
+    )
+    show(result)
     return 0
 
 
@@ -241,14 +250,14 @@ def _update(config: Config, words: list[str]) -> int:
 
 
 def _answer(config: Config, folder: str) -> int:
-    from dexprior.transfer.rounds import answer_round
+    from dexprior.pipeline.updating import update_round
 
     if config.by != "family":
         raise BadInput(
             f"ledger update: by={config.by} answers rounds of the mini-lab, whose gait can be trained; a round of "
             "your own is answered by=family"
         )
-    answer = answer_round(folder, config.out, config.answer, seed=config.seed)
+    answer = update_round(folder, config.out, config.answer, config.training, config.evaluation, seed=config.seed)
     keys = ("blamed", "actions", "player", "success", "left_to_do")
     show({"family": Path(config.out) / "family.json"} | {key: answer[key] for key in keys})
     return 0

@@ -3,6 +3,7 @@
 dexprior play task=peg                                    a film and the share of successes in runs/play
 dexprior play task=peg settings.clearance=0.0001           another variant of the task
 dexprior play task=soft_grasp world=reality n=32          the world that is not the training world
+dexprior play task=peg family=runs/arm/family.json           with what the logs of a robot said of it
 dexprior play task=peg view=true                          one world in MuJoCo's interactive viewer
 """
 
@@ -14,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
+from dexprior.cli.compose import files
 from dexprior.cli.show import show
 from dexprior.config import Ge, Le, config
 from dexprior.errors import BadInput, DexpriorError
@@ -33,6 +35,15 @@ class Config:
     """Who acts: the scripted expert, who knows the truth; random actions; nobody."""
     world: Literal["training", "reality"] = "training"
     """Family of the parameters: what the simulator assumes, or the other world."""
+    family: str | tuple[str, ...] = ()
+    """FILE, or several as FILE,FILE: what `dexprior ledger report`, `fit-noise` or `update` learned of a robot. Its
+    parameters take the place of the task's of the same name in the training world."""
+    sensors: str | None = None
+    """FILE-sensors.json of `dexprior ledger fit-noise`: models of sensors and links."""
+    phenomena: dict[str, Any] = field(default_factory=dict)
+    """Laws of contact that the engine leaves out, e.g. phenomena={stribeck:{}}."""
+    injectors: dict[str, float] = field(default_factory=dict)
+    """Gaps that are not contact, each with a strength from 0 to 1, e.g. injectors={cables:0.5}: docs/families.md."""
     n: Annotated[int, Ge(1), Le(65536)] = 8
     """Worlds, each with an instance of its own."""
     film: Annotated[int, Ge(0)] = 4
@@ -50,35 +61,40 @@ class Config:
 def run(config: Config, words: list[str]) -> int:
     """Play and show."""
     from dexprior.artifacts import write_json
+    from dexprior.envs.factory import SimulationOptions
     from dexprior.envs.panel import Panel
     from dexprior.envs.tasks import Film, TaskVectorEnv, play, player_of
     from dexprior.stats import clopper_pearson
-    from dexprior.worlds.tasks import make_task
+    from dexprior.worlds.tasks import inject, learned_family, make_task
     from dexprior.worlds.viewer import Viewer
 
     if config.module is not None:
         _load(Path(config.module))
-    task = make_task(config.task, **config.settings)
-    family = task.family
+    task = inject(make_task(config.task, **config.settings), config.injectors)
+    family = learned_family(task, files(config.family))
     if config.world != "training":
+        if config.family:
+            raise BadInput("play: family is of the training world, world=reality has its own; give one of both")
         task, family = task.other(), task.reality
+    told = SimulationOptions().told(config.sensors, config.phenomena)
     n = 1 if config.view else config.n
     panel = Panel.sample("play", task, n, seed=config.seed, family=family)
-    env = TaskVectorEnv(task, n, panel=panel, autoreset=False)
+    env = TaskVectorEnv(task, n, panel=panel, sensors=told.sensors, phenomena=told.phenomena, autoreset=False)
     env.reset()
-    player = player_of(config.player, env, seed=config.seed)
+    player = player_of(config.player, env.worlds, seed=config.seed)
     out = Path(config.out)
     film = None
     if config.view:
         with Viewer(env.worlds.data(0)[0]) as viewer:
-            played = play(env, player, viewer=viewer)
+            played = play(env.worlds, player, viewer=viewer)
     else:
         out.mkdir(parents=True, exist_ok=True)  # before an episode is played for nothing
         film = Film(env, range(min(config.film, n)), size=config.size) if config.film else None
-        played = play(env, player, film=film)
+        played = play(env.worlds, player, film=film)
     result = {
         "task": task.name, "settings": config.settings, "player": config.player, "world": config.world,
-        "seed": config.seed, "instances": n, "solved": int(played.solved.sum()), "lost": int(played.lost.sum()),
+        "family": family.name, "seed": config.seed, "instances": n,
+        "solved": int(played.solved.sum()), "lost": int(played.lost.sum()),
         "solved_95": list(clopper_pearson(int(played.solved.sum()), n)),
         "reward": float(np.mean(played.reward)),
     }  # fmt: skip

@@ -1,8 +1,9 @@
 """Hand trajectory -> robot trajectory.
 
-A multi-finger robot (robot=builtin-hand, shadow) follows the hand kinematically, drawn beside the clip in an mp4; the
-arm (robot=arm7+parallel) follows sampled clips through the trained network. hand= takes a file of estimate-pose, or
-the dexmv sequence (a .npz), whose object is drawn too.
+A hand (robot=builtin-hand, tendon_hand, human_hand; shadow, allegro and leap where their files are installed) follows
+the person's kinematically, drawn beside the clip in an mp4; the arm with its gripper (robot=arm7+parallel) follows the
+contact phases of sampled clips. hand= takes a file of estimate-pose, or the dexmv sequence (a .npz), whose object is
+drawn too.
 
 dexprior sample; dexprior estimate-pose samples=runs/samples/samples.safetensors
 dexprior retarget samples=runs/samples/samples.safetensors robot=arm7+parallel
@@ -11,16 +12,20 @@ dexprior retarget samples=runs/samples/samples.safetensors robot=arm7+parallel
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from dexprior.cli.show import first_existing, show, trained
+import numpy as np
+
+from dexprior.cli.show import first_existing, show
 from dexprior.config import Ge, config
-from dexprior.errors import BadInput, ConfigError
+from dexprior.errors import BadInput, ConfigError, UnknownName
+from dexprior.retarget.gripper import GripperConfig
 
 if TYPE_CHECKING:
-    import numpy as np
-
+    from dexprior.robots.machines import EndEffector
     from dexprior.types import HandTrajectory, VideoSample
+
+_PERIOD = 0.04  # [s] between two frames of an arm's trajectory
 
 
 @config
@@ -33,27 +38,33 @@ class Config:
     """Clip to draw the robot beside."""
     start: Annotated[int, Ge(0)] = 0
     """First frame of the clip that the hand belongs to."""
+    side: Literal["left", "right"] | None = None
+    """For the arm: the hand of sampled clips with two that it follows; hands must have been read of that side."""
     samples: str | None = None
     """Sampled clips that the hands were read from; robot=arm7+parallel needs them, a hand is drawn beside them."""
     robot: str = "builtin-hand"
-    """Name in the catalog."""
+    """A hand of the catalog, or arm7+parallel."""
     every: Annotated[int, Ge(1)] = 2
     """Draw every n-th frame."""
-    retargeter: str | None = None
-    """Run folder of the retargeting network for the arm; by default the demo's."""
+    gripper: GripperConfig = GripperConfig()
+    """For the arm: how closely its gripper follows the hand."""
     out: str = "runs/retarget"
     """Folder: robot.safetensors, and for a hand retarget.mp4, or one film for each of several hands."""
 
 
 def run(config: Config, words: list[str]) -> int:
     """Retarget, draw and write."""
-    import dexprior.worlds.arm  # noqa: F401  # adds the arm to the catalog
-    from dexprior.hands import catalog
+    from dexprior.retarget.arm_ik import ARM_WITH_GRIPPER
+    from dexprior.robots import catalog
 
-    kind = catalog.load(config.robot).kind
+    name, choices = config.robot, (*catalog.hands(), ARM_WITH_GRIPPER)
+    if name not in choices and name in (*catalog.arms(), *catalog.end_effectors()):
+        raise BadInput(f"{name!r} has no fingers that follow a human hand's; choices: {', '.join(choices)}")
+    if name not in choices:
+        raise UnknownName("robot", name, choices)
     if config.video is not None and config.samples is not None:
         raise ConfigError("retarget: give either video=CLIP or samples=FILE, whichever the hand was read from")
-    return _arm(config) if kind == "arm" else _hand(config)
+    return _arm(config) if name == ARM_WITH_GRIPPER else _hand(config, catalog.end_effector(name))
 
 
 def _hands(config: Config) -> Path:
@@ -76,13 +87,10 @@ def _samples(config: Config, hands: list[HandTrajectory]) -> list[VideoSample]:
     return samples
 
 
-def _hand(config: Config) -> int:
-    import numpy as np
-
+def _hand(config: Config, robot: EndEffector) -> int:
     from dexprior.artifacts import load_all, save
     from dexprior.data.clips import write_clip
     from dexprior.data.dexmv import BOTTLE_HALF_SIZE, read_dexmv
-    from dexprior.hands import catalog
     from dexprior.retarget.drawing import draw_retargeting
     from dexprior.retarget.hand_kinematic import retarget_hand
     from dexprior.types import HandTrajectory
@@ -94,7 +102,7 @@ def _hand(config: Config) -> int:
     else:
         hands, held = load_all(path, HandTrajectory), None
     clips = _clips(config, hands)
-    robot, out = catalog.load(config.robot), Path(config.out)
+    out = Path(config.out)
     results = [retarget_hand(hand, robot, object=held) for hand in hands]
     save([r.trajectory for r in results], out / "robot.safetensors", producer="retarget", config=config)
     films = []
@@ -135,7 +143,6 @@ def _clips(config: Config, hands: list[HandTrajectory]) -> list[np.ndarray | Non
 
 
 def _enlarged(frames: np.ndarray) -> np.ndarray:
-    import numpy as np
     from PIL import Image
 
     height, width = frames.shape[1:3]
@@ -145,32 +152,46 @@ def _enlarged(frames: np.ndarray) -> np.ndarray:
 
 def _arm(config: Config) -> int:
     from dexprior.artifacts import load_all, save
-    from dexprior.pipeline.stages import retarget_sample
-    from dexprior.retarget.network import load_retargeter
+    from dexprior.pose.fusion import fuse_hands
+    from dexprior.retarget.arm_ik import solve_arm
+    from dexprior.retarget.gripper import Follower, retarget_to_gripper
     from dexprior.types import HandTrajectory
 
     if config.samples is None:
         raise ConfigError(
-            f"retarget robot={config.robot}: the network needs the clips' objects; give samples=FILE, e.g. "
+            f"retarget robot={config.robot}: the gripper closes on the clips' objects; give samples=FILE, e.g. "
             "runs/samples/samples.safetensors, and the hands that `dexprior estimate-pose samples=FILE` read"
         )
-    network = trained(
-        config.retargeter, ["runs/demo/04-retargeter"], "retargeter.safetensors", "retargeting network",
-        "dexprior demo",
-    )  # fmt: skip
-    model, hands = load_retargeter(network), load_all(_hands(config), HandTrajectory)
-    moved = [retarget_sample(s, h, model) for s, h in zip(_samples(config, hands), hands)]
-    path = save(
-        [m.trajectory for m in moved],
-        Path(config.out) / "robot.safetensors",
-        producer="retarget",
-        config=config,
-    )
+    hands = load_all(_hands(config), HandTrajectory)
+    arm, end = config.robot.split("+")
+    samples, robot = _samples(config, hands), Follower.of(arm, end)
+    moved = []
+    for hand, sample, surface in zip(hands, samples, _surfaces(config, len(samples))):
+        fused = fuse_hands(hand, sample.of_side(config.side))
+        tool = retarget_to_gripper(fused, sample.object, robot, config.gripper, surface=surface)
+        grid = np.arange(0.0, tool.t[-1] + 1e-9, _PERIOD)
+        at = tool.at(grid)
+        moved.append(solve_arm(grid, at.tool, at.opening))
+    path = save(moved, Path(config.out) / "robot.safetensors", producer="retarget", config=config)
     show(
         {
             "robot": config.robot,
             "trajectory": str(path),
-            "feasible": [float(m.trajectory.feasible.mean()) for m in moved],
+            "feasible": [float(m.feasible.mean()) for m in moved],
         }
     )
     return 0
+
+
+def _surfaces(config: Config, n: int) -> list[np.ndarray | None]:
+    """Of the clips' objects, as the conditions beside the samples show them; None where none lie there."""
+    from dexprior.artifacts import load_all
+    from dexprior.types import PriorCondition
+
+    path = Path(str(config.samples)).with_name("conditions.safetensors")
+    if not path.exists():
+        return [None] * n
+    conditions = load_all(path, PriorCondition)
+    if len(conditions) != n:
+        raise BadInput(f"{path} holds {len(conditions)} condition(s), {config.samples} {n} clip(s): sample them again")
+    return [condition.cloud[condition.moves] for condition in conditions]

@@ -1,7 +1,7 @@
 """Sample clips from the prior, each with its hand and object motion.
 
 Conditions are those of new scenes of a task that the prior was trained on, or read from a file of `PriorCondition`s.
-Writes samples.safetensors and one mp4 a sample.
+Writes samples.safetensors, conditions.safetensors beside it, and one mp4 a sample.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Config:
     """Folder."""
     motion_steps: Annotated[int, Ge(1)] = 12
     """Euler steps of the motion stream."""
-    video_steps: Annotated[int, Ge(1)] = 3
+    video_steps: Annotated[int, Ge(1)] = 2
     """Euler steps of the video stream."""
 
 
@@ -68,6 +68,7 @@ def run(config: Config, words: list[str]) -> int:
         video_steps=config.video_steps, provenance={"checkpoint": str(folder)},
     )  # fmt: skip
     out = Path(config.out)
+    save(conditions, out / "conditions.safetensors", producer="sample", seed=config.seed)
     save(samples, out / "samples.safetensors", producer="sample", seed=config.seed, config=config)
     for k, sample in enumerate(samples):
         write_clip(out / f"{k:03d}.mp4", sample.frames, sample.fps)
@@ -84,8 +85,6 @@ def run(config: Config, words: list[str]) -> int:
 def _drawn(config: Config, task: str, net: Any) -> list[PriorCondition]:
     """Conditions of new scenes."""
     from dexprior.data.demonstrating import condition_of
-    from dexprior.data.demonstrations import scene_condition
-    from dexprior.worlds.insertion import InsertionConfig, sample_scenes
     from dexprior.worlds.tasks import SUITE, Task, human_task, strategies_of
 
     rng = np.random.default_rng(config.seed)
@@ -93,13 +92,6 @@ def _drawn(config: Config, task: str, net: Any) -> list[PriorCondition]:
     every = max(round(1.0 / net.fps / Task.control_dt), 1)
     # ways of doing it whose clips are as long as this prior knows them
     sentences = [text for way in strategies_of(task) if way.seconds * net.fps <= net.frames for text in way.sentences]
-    if task == "insertion" and not sentences:  # the demo's clips, of two seconds
-        scenes = sample_scenes(rng, config.n)
-        rows = [{k: v[i] for k, v in scenes.items()} for i in range(config.n)]
-        return [
-            scene_condition(InsertionConfig(), row, seed=seed, size=net.size, frames=net.frames, fps=net.fps)
-            for row, seed in zip(rows, seeds)
-        ]
     conditions = []
     for seed in seeds:
         made = human_task(task, int(rng.integers(len(SUITE[task].variants))))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from dexprior.cli.show import show
+from dexprior.cli.show import first_existing, show
 from dexprior.config import Ge, config
 from dexprior.prior.training import PriorConfig
 
@@ -18,8 +18,8 @@ from dexprior.prior.training import PriorConfig
 class Config:
     """Settings of `dexprior train-prior`."""
 
-    demonstrations: str = "runs/demonstrations"
-    """Folder of episodes (`dexprior data`)."""
+    demonstrations: str | None = None
+    """Folder of episodes (`dexprior data`); by default runs/demonstrations, then the demo's."""
     videos: str | None = None
     """Folder of plain clips that train the video stage as well (`dexprior data import videos=FOLDER`)."""
     out: str = "runs/prior"
@@ -35,6 +35,9 @@ def run(config: Config, words: list[str]) -> int:
     from dexprior.pipeline.stages import stage_prior
 
     videos = None if config.videos is None else Path(config.videos)
-    result = stage_prior(config.prior, Path(config.demonstrations), Path(config.out), seed=config.seed, videos=videos)
+    folder = first_existing(
+        config.demonstrations, ["runs/demonstrations", "runs/demo/01-demonstrations"], "demonstrations", "dexprior data"
+    )
+    result = stage_prior(config.prior, folder, Path(config.out), seed=config.seed, videos=videos)
     show(result)
     return 0

@@ -1,7 +1,7 @@
 """Episodes on disk: an append-only `index.jsonl`, and for each episode one safetensors file and its videos.
 
 FOLDER/index.jsonl              one line an attempt, written after its files: a killed writer loses no line before
-FOLDER/000012.safetensors       everything but the pixels
+FOLDER/000012.safetensors       everything but the pixels; of a camera that moves, its pose in every frame
 FOLDER/000012.mp4               the pixels
 FOLDER/000012.NAME.mp4          the pixels of a further view, and
 FOLDER/000012.NAME.depth.mkv    its depth
@@ -53,6 +53,7 @@ __all__ = [
 ]
 
 _FRAMES = "0.sample.frames"
+_CAMERA = ("K", "T_base_cam")
 MAIN = "mp4"
 """The part that holds the pixels of the sample."""
 
@@ -84,6 +85,7 @@ def describe_episode(episode: Episode) -> dict[str, Any]:
         "task": episode.info.get("task"),
         "object": episode.sample.object.object,
         "text": episode.condition.text,
+        "hands": [hand.side for hand in episode.sample.hands],
         "success": bool(episode.info.get("success", True)),
         "frames": len(frames),
         "fps": episode.sample.fps,
@@ -131,7 +133,7 @@ def unpack_episode(part: Callable[[str], ClipSource], *, views: bool = True) -> 
         episode = from_tensors(meta["tree"][0], tensors)
         if not isinstance(episode, Episode):
             raise ArtifactError(f"{source} holds a {type(episode).__name__}, expected an episode")
-        found = tuple(_view(view, part) for view in meta.get("views", [])) if views else ()
+        found = tuple(_view(view, part, tensors) for view in meta.get("views", [])) if views else ()
         return dataclasses.replace(episode, views=found) if found else episode
 
 
@@ -219,6 +221,7 @@ class EpisodeFolder:
     def _described(
         self, number: int, row: Mapping[str, Any], header: Mapping[str, Any], shapes: Mapping[str, list[int]]
     ) -> dict[str, Any]:
+        check_schema(header["header"]["schema"], self._part(number, "safetensors"))
         tree, views = header["tree"][0]["fields"], header.get("views", [])
         sample, info = tree["sample"]["fields"], tree["info"]
         return {
@@ -227,8 +230,9 @@ class EpisodeFolder:
             "task": info.get("task"),
             "object": sample["object"]["fields"]["object"],
             "text": tree["condition"]["fields"]["text"],
+            "hands": [hand["fields"]["side"] for hand in sample["hands"]],
             "success": bool(info.get("success", True)),
-            "frames": shapes["0.sample.hand.t"][0],
+            "frames": shapes["0.sample.hands.0.t"][0],
             "fps": sample["fps"],
             "height": sample["camera"]["fields"]["height"],
             "width": sample["camera"]["fields"]["width"],
@@ -260,9 +264,9 @@ def _split(
     views = []
     for view in episode.views:
         camera = view.camera
+        tensors |= {f"view/{view.name}/{name}": getattr(camera, name) for name in _CAMERA}
         row: dict[str, Any] = {
             "name": view.name,
-            "camera": {"K": camera.K.tolist(), "T_base_cam": camera.T_base_cam.tolist()},
             "size": [camera.height, camera.width],
             "frames": view.frames is not None,
             "depth_step": None,
@@ -277,18 +281,13 @@ def _split(
     return tensors, meta | ({"views": views} if views else {}), videos, others
 
 
-def _view(row: Mapping[str, Any], part: Callable[[str], ClipSource]) -> View:
+def _view(row: Mapping[str, Any], part: Callable[[str], ClipSource], tensors: Mapping[str, np.ndarray]) -> View:
     name, (height, width) = text(row["name"], "view"), row["size"]
     if "/" in name or name in (".", ".."):
         raise ArtifactError(f"a view is called {name!r}: no name of a file")
     return View(
         name=name,
-        camera=Camera(
-            K=np.array(row["camera"]["K"]),
-            T_base_cam=np.array(row["camera"]["T_base_cam"]),
-            width=width,
-            height=height,
-        ),
+        camera=Camera(**{key: tensors[f"view/{name}/{key}"] for key in _CAMERA}, width=width, height=height),
         frames=read_clip(part(f"{name}.{MAIN}"))[0] if row["frames"] else None,
         depth=None if row["depth_step"] is None else decode_depth(part(f"{name}.depth.mkv"), row["depth_step"]),
     )

@@ -143,13 +143,13 @@ def _card(row: Mapping[str, Any], episode: Episode) -> str:
     result = "success" if row["success"] else '<span class="failed">failed</span>'
     media = [_video(sample.frames, sample.fps)]
     media += [_video(view.frames, sample.fps) for view in episode.views if view.frames is not None]
-    force = sample.hand.force
+    force = [hand.force for hand in sample.hands]
     wrench = np.linalg.norm(episode.wrench.wrench[:, :3], axis=1)
     return (
         f'<div class="card"><h3>{html.escape(row["id"])}: {html.escape(row["text"])}</h3>'
         f'<div class="note">{html.escape(str(row["object"]))}, {result}, {row["frames"]} frames at {row["fps"]:g} Hz, '
-        f"{sample.hand.side} hand</div>"
-        f'<div class="media">{"".join(media)}</div>{_plot(sample.hand.t, force, wrench)}</div>'
+        f"{' and '.join(hand.side for hand in sample.hands)} hand</div>"
+        f'<div class="media">{"".join(media)}</div>{_plot(sample.hands[0].t, force, wrench)}</div>'
     )
 
 
@@ -161,19 +161,25 @@ def _video(frames: Frames, fps: float) -> str:
     return f'<video {play} poster="data:image/png;base64,{poster}" src="{source}"></video>'
 
 
-def _plot(t: Float[np.ndarray, " time"], force: Float[np.ndarray, "time 5"], wrench: Float[np.ndarray, " time"]) -> str:
-    """Curves as SVG."""
+def _plot(
+    t: Float[np.ndarray, " time"], force: list[Float[np.ndarray, "time 5"]], wrench: Float[np.ndarray, " time"]
+) -> str:
+    """Curves as SVG; those of a second hand are dashed."""
     width, height, left, bottom = 320.0, 90.0, 34.0, 16.0
-    top = max(float(force.max(initial=0.0)), float(wrench.max(initial=0.0)), 1e-3)
+    top = max(*(float(values.max(initial=0.0)) for values in (*force, wrench)), 1e-3)
     span = max(float(t[-1] - t[0]), 1e-9)
 
-    def line(values: np.ndarray, colour: str) -> str:
+    def line(values: np.ndarray, colour: str, dashes: str = "") -> str:
         x = left + (t - t[0]) / span * (width - left - 4)
         y = height - bottom - values / top * (height - bottom - 8)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y))
-        return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.3"/>'
+        return f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.3"{dashes}/>'
 
-    curves = line(wrench, "#222") + "".join(line(force[:, k], colour) for k, colour in enumerate(_COLOURS))
+    curves = line(wrench, "#222") + "".join(
+        line(of_hand[:, k], colour, dashes)
+        for of_hand, dashes in zip(force, ("", ' stroke-dasharray="3 2"'))
+        for k, colour in enumerate(_COLOURS)
+    )
     return (
         f'<svg viewBox="0 0 {width:g} {height:g}" width="100%">'
         f'<path d="M{left:g} 4V{height - bottom:g}H{width - 4:g}" fill="none" stroke="#999"/>'

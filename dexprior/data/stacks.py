@@ -1,7 +1,8 @@
 """The episodes of a folder as arrays, ready for training: decoded once, then read from one file.
 
 Clips have their own length: the arrays are as long as the longest clip, `valid` says which frames are a clip's own, and
-the rest repeats its last frame. What an episode does not know is masked, so that it trains what it can.
+the rest repeats its last frame. They show one hand or two: arrays have a place for every side that any of them shows.
+What an episode does not know is masked, so that it trains what it can.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from dexprior.artifacts import file_hash, from_tensors, read_tensors, to_tensors
 from dexprior.config import to_plain
 from dexprior.data.shards import ShardSet, open_episodes, place_in_split
 from dexprior.errors import ArtifactError, BadInput
-from dexprior.types import Camera, Episode, PriorCondition
+from dexprior.geometry.transforms import IDENTITY_POSE
+from dexprior.types import SIDES, Camera, ContactConfiguration, Episode, PriorCondition, Side
+from dexprior.types.hand import of_side
 
 __all__ = ["Stack", "fingerprint", "load_stack", "resized", "resized_camera", "split_stack", "stack_episodes"]
 
-_VERSION = 3
+_VERSION = 5
 """Of the kept file; one of another version is made anew."""
-_FAILED, _LEFT = "failed", "left hand"
+_FAILED, _OTHER = "failed", "other hand"
 
 
 @dataclass(frozen=True)
@@ -34,15 +37,17 @@ class Stack:
     frames: UInt8[np.ndarray, "clip time size size 3"]
     valid: Bool[np.ndarray, "clip time"]
     """The clip's own frames; what follows repeats the last of them."""
-    wrist_pose: Float[np.ndarray, "clip time 7"]
-    finger_pose: Float[np.ndarray, "clip time 45"]
-    joints: Float[np.ndarray, "clip time 21 3"]
+    wrist_pose: Float[np.ndarray, "clip time hand 7"]
+    finger_pose: Float[np.ndarray, "clip time hand 45"]
+    joints: Float[np.ndarray, "clip time hand 21 3"]
     points: Float[np.ndarray, "clip time track 3"]
     """Of the object's matter [m]."""
-    contact: Float[np.ndarray, "clip time 5"]
-    force: Float[np.ndarray, "clip time 5"]
-    hand_known: Bool[np.ndarray, "clip time"]
-    """Whether the hand was measured; never where the frame is not valid."""
+    contact: Float[np.ndarray, "clip time hand 5"]
+    force: Float[np.ndarray, "clip time hand 5"]
+    shows: Bool[np.ndarray, "clip hand"]
+    """Which hands a clip shows: at least one; of the others all numbers are those of a hand at rest in the base."""
+    hand_known: Bool[np.ndarray, "clip time hand"]
+    """Whether the hand was measured; never where the frame is not valid, or the clip does not show it."""
     object_known: Bool[np.ndarray, "clip time"]
     """Whether the object was measured; never where the frame is not valid."""
     touch_known: Bool[np.ndarray, " clip"]
@@ -56,6 +61,8 @@ class Stack:
     place: Float[np.ndarray, " clip"]
     """In [0, 1), a function of the episode's seed: what decides which clips are held out."""
     fps: float
+    sides: tuple[Side, ...] = ("right",)
+    """Of the hands, in the order of `SIDES`."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Reason -> episodes of the folder that are not among the clips."""
 
@@ -78,19 +85,56 @@ class Stack:
         """Frames of each clip."""
         return self.valid.sum(axis=1)
 
+    def hand_of(self, clip: int, side: Side | None = None) -> int:
+        """The place of a clip's hand of a side, or of its only one.
+
+        Raises:
+            BadInput: see `VideoSample.of_side`.
+        """
+        hand = of_side(self.conditions[clip].start, side, f"clip {self.ids[clip]}")
+        return self.sides.index(hand.side)
+
+    def of_sides(self, sides: Sequence[Side]) -> Stack:
+        """The clips that show a hand of these sides, without other hands; those that show none are left out.
+
+        `left_out` counts, as `other hand`, the clips that lose a hand or are left out for it.
+
+        Raises:
+            BadInput: no clip shows one.
+        """
+        sides = tuple(side for side in SIDES if side in sides)
+        if set(self.sides) <= set(sides):
+            return self
+        places = [self.sides.index(side) for side in sides if side in self.sides]
+        kept = self.shows[:, places].any(axis=1)
+        if not kept.any():
+            raise BadInput(f"no clip shows a {' or '.join(sides)} hand; they show: {', '.join(self.sides)}")
+        other = int(np.delete(self.shows, places, axis=1).any(axis=1).sum())
+        chosen = self[kept]
+
+        def of(hands: Sequence[ContactConfiguration]) -> tuple[ContactConfiguration, ...]:
+            return tuple(hand for hand in hands if hand.side in sides)
+
+        arrays: dict[str, Any] = {name: getattr(chosen, name)[:, :, places] for name in (*_OF_FRAMES, "hand_known")}
+        return replace(
+            chosen, **arrays, shows=chosen.shows[:, places], sides=tuple(self.sides[k] for k in places),
+            conditions=[replace(c, start=of(c.start), target=of(c.target)) for c in chosen.conditions],
+            left_out=self.left_out | {_OTHER: other + self.left_out.get(_OTHER, 0)},
+        )  # fmt: skip
+
     def seen(self, clip: int) -> UInt8[np.ndarray, "frame size size 3"]:
         """A clip's own frames."""
         return self.frames[clip, : self.length[clip]]
 
 
 _OF_FRAMES = ("wrist_pose", "finger_pose", "joints", "contact", "force")  # of a hand, one row a frame
-_ARRAYS = ("frames", "valid", *_OF_FRAMES, "points", "hand_known", "object_known", "touch_known", "place")
+_ARRAYS = ("frames", "valid", *_OF_FRAMES, "points", "shows", "hand_known", "object_known", "touch_known", "place")
 
 
 def stack_episodes(episodes: Sequence[Episode], size: int, *, ids: Sequence[str] | None = None) -> Stack:
     """Stack episodes, with frames resized to `size` pixels.
 
-    Episodes that failed are left out, and so are left hands, which the priors do not know.
+    Episodes that failed are left out.
 
     Args:
         episodes: of one frame rate.
@@ -106,6 +150,7 @@ def stack_episodes(episodes: Sequence[Episode], size: int, *, ids: Sequence[str]
         {
             "id": name,
             "seed": None,
+            "hands": [hand.side for hand in e.sample.hands],
             "success": bool(e.info.get("success", True)),
             "frames": len(e.sample.frames),
             "fps": e.sample.fps,
@@ -136,7 +181,7 @@ def load_stack(folder: str | Path, size: int) -> Stack:
             kept: dict[str, Any] = {name: tensors[name] for name in _ARRAYS}
             return Stack(
                 **kept, conditions=conditions, ids=tuple(meta["ids"]), info=tuple(meta["info"]), fps=meta["fps"],
-                left_out=meta["left_out"],
+                sides=tuple(meta["sides"]), left_out=meta["left_out"],
             )  # fmt: skip
     if not len(episodes):
         raise ArtifactError(f"{folder} holds no kept episode; make some with `dexprior data generate`")
@@ -148,7 +193,7 @@ def load_stack(folder: str | Path, size: int) -> Stack:
         arrays, tree = to_tensors(condition)
         tensors |= {f"{k}/{name}": value for name, value in arrays.items()}
         trees.append(_renamed(tree, f"{k}/"))
-    plain = {name: to_plain(getattr(stack, name)) for name in ("ids", "info", "fps", "left_out")}
+    plain = {name: to_plain(getattr(stack, name)) for name in ("ids", "info", "fps", "sides", "left_out")}
     write_tensors(cache, tensors, {"version": _VERSION, "index": index, "conditions": trees, **plain})
     return stack
 
@@ -207,7 +252,7 @@ def _covering(length: int, size: int) -> Float[np.ndarray, "size length"]:
 
 
 def _stack(rows: Sequence[dict[str, Any]], read: Callable[[int], Episode], size: int, where: str) -> Stack:
-    left_out = {_FAILED: sum(not row["success"] for row in rows), _LEFT: 0}
+    left_out = {_FAILED: sum(not row["success"] for row in rows)}
     chosen = [k for k, row in enumerate(rows) if row["success"]]
     rates = {rows[k]["fps"] for k in chosen}
     if not chosen:
@@ -215,16 +260,14 @@ def _stack(rows: Sequence[dict[str, Any]], read: Callable[[int], Episode], size:
     if max(rates) - min(rates) > 1e-6 * max(rates):
         raise BadInput(f"{where}: clips at {', '.join(f'{r:g}' for r in sorted(rates))} frames a second: not one rate")
     time = max(rows[k]["frames"] for k in chosen)
+    sides = tuple(side for side in SIDES if any(side in rows[k].get("hands", ()) for k in chosen))
     arrays: dict[str, Any] = {}
     conditions: list[PriorCondition] = []
     ids: list[str] = []
     info: list[dict[str, Any]] = []
     for k in chosen:
         episode = read(k)
-        if episode.sample.hand.side == "left":
-            left_out[_LEFT] += 1
-            continue
-        found = _arrays(episode, time, size) | {"place": np.array(place_in_split(rows[k]))}
+        found = _arrays(episode, time, size, sides) | {"place": np.array(place_in_split(rows[k]))}
         for name, value in found.items():
             rest = arrays.setdefault(name, np.empty((len(chosen), *value.shape), dtype=value.dtype))
             if rest.shape[1:] != value.shape:
@@ -237,24 +280,31 @@ def _stack(rows: Sequence[dict[str, Any]], read: Callable[[int], Episode], size:
         conditions.append(replace(condition, camera=resized_camera(condition.camera, size)))
         ids.append(str(rows[k]["id"]))
         info.append(dict(to_plain(episode.info)))
-    if not ids:
-        raise BadInput(f"{where}: no clip to train on; all show left hands")
     return Stack(
-        **{name: value[: len(ids)] for name, value in arrays.items()}, conditions=conditions, ids=tuple(ids),
-        info=tuple(info), fps=float(min(rates)), left_out={k: n for k, n in left_out.items() if n},
+        **arrays, conditions=conditions, ids=tuple(ids), info=tuple(info), fps=float(min(rates)), sides=sides,
+        left_out={k: n for k, n in left_out.items() if n},
     )  # fmt: skip
 
 
-def _arrays(episode: Episode, time: int, size: int) -> dict[str, np.ndarray]:
+def _arrays(episode: Episode, time: int, size: int, sides: tuple[Side, ...]) -> dict[str, np.ndarray]:
     sample, n = episode.sample, len(episode.sample.frames)
     rows = np.minimum(np.arange(time), n - 1)
     own = np.arange(time) < n
-    found = {name: getattr(sample.hand, name)[rows] for name in _OF_FRAMES}
+    shown = {hand.side: hand for hand in sample.hands}
+
+    def stacked(name: str) -> np.ndarray:
+        any_hand = getattr(sample.hands[0], name)
+        nobody = np.broadcast_to(IDENTITY_POSE if name == "wrist_pose" else 0.0, any_hand.shape)
+        return np.stack([getattr(shown[s], name) if s in shown else nobody for s in sides], axis=1)[rows]
+
+    known = [own & shown[side].valid[rows] if side in shown else np.zeros_like(own) for side in sides]
+    found = {name: stacked(name) for name in _OF_FRAMES}
     return found | {
         "frames": resized(sample.frames, size)[rows],
         "valid": own,
         "points": sample.object.points[rows],
-        "hand_known": own & sample.hand.valid[rows],
+        "shows": np.array([side in shown for side in sides]),
+        "hand_known": np.stack(known, axis=1),
         "object_known": own & sample.object.valid[rows],
         "touch_known": np.array("touch" not in episode.info.get("not_recorded", ())),
     }

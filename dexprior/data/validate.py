@@ -16,7 +16,7 @@ from dexprior.data.episodes import EpisodeSet
 from dexprior.data.readers import Frames, probe_clip
 from dexprior.data.shards import ShardSet, open_episodes
 from dexprior.errors import ArtifactError, BadInput
-from dexprior.geometry.transforms import project
+from dexprior.geometry.transforms import into_camera, project
 from dexprior.hands.side import flexion
 from dexprior.types import Camera, Episode, HandTrajectory
 
@@ -142,7 +142,8 @@ def check_episode(
 ) -> list[Problem]:
     """Everything that one episode tells by itself."""
     sample = episode.sample
-    found = [*_clocks(episode, settings), *_scale(episode, settings), *_side(sample.hand, settings)]
+    found = [*_clocks(episode, settings), *_scale(episode, settings)]
+    found += [problem for hand in sample.hands for problem in _side(hand, settings)]
     pictures: list[tuple[str, Camera, Frames]] = [("", sample.camera, sample.frames)]
     pictures += [(f"view {v.name!r}: ", v.camera, v.frames) for v in episode.views if v.frames is not None]
     for where, camera, frames in pictures:
@@ -152,22 +153,30 @@ def check_episode(
                 ("camera", f"{where}K is for {camera.height}x{camera.width} pixels, the pictures have {shape}")
             )
         elif detect is not None:
-            found += _seen(where, camera, frames, sample.hand, detect(frames), settings)
+            seen = detect(frames)  # of one hand: it need not be the first
+            told = [list(_seen(where, camera, frames, hand, seen, settings)) for hand in sample.hands]
+            fewest = min(told, key=len)
+            found += fewest
         else:
-            mask = (segment or hand_pixels)(frames)
-            found += _covered(where, camera, frames, sample.hand, mask, settings, by_motion=segment is None)
+            mask = hand_pixels(frames, still=not camera.moves) if segment is None else segment(frames)
+            for hand in sample.hands:
+                found += _covered(where, camera, frames, hand, mask, settings, by_motion=segment is None)
     return [Problem(name, kind, reason) for kind, reason in found]
 
 
-def hand_pixels(frames: Frames) -> Bool[np.ndarray, "time height width"]:
+def hand_pixels(frames: Frames, *, still: bool = True) -> Bool[np.ndarray, "time height width"]:
     """Pixels that move, and those of the colour of skin where that tells them from the scene.
 
-    For a camera that stands still. A pixel moves where it differs from the clip's median picture by more than noise;
-    skin is R > 95, G > 40, B > 20, R - min(G, B) > 15, R - G > 15, R > B (Kovac, Peer and Solina 2003).
+    A pixel moves where it differs from the clip's median picture by more than noise; skin is R > 95, G > 40, B > 20,
+    R - min(G, B) > 15, R - G > 15, R > B (Kovac, Peer and Solina 2003).
+
+    Args:
+        frames: of a clip.
+        still: whether the camera stands still; where it moves, everything does, and colour alone tells.
     """
     background = np.median(frames, axis=0)
     difference = np.abs(frames - background).max(axis=-1)
-    moving = difference > max(20.0, 4.0 * float(np.median(difference)))
+    moving = (difference > max(20.0, 4.0 * float(np.median(difference)))) & still
     red, green, blue = np.moveaxis(frames.astype(np.int16), -1, 0)
     skin = (red > 95) & (green > 40) & (blue > 20) & (red > blue) & (red - green > 15)
     skin &= red - np.minimum(green, blue) > 15
@@ -184,13 +193,14 @@ def _clocks(episode: Episode, settings: ValidationConfig) -> Iterator[Found]:
     n = len(sample.frames)
     if n < 2:
         return
-    t = sample.hand.t
+    t = sample.hands[0].t
     rate = 1.0 / float(np.median(np.diff(t)))
     if abs(rate / sample.fps - 1) > settings.rate:
         yield "fps", f"the clip says {sample.fps:g} frames per second, the hand's time stamps {rate:.4g}"
         return
     video = np.arange(n) / sample.fps
-    for stream, stamps in (("hand", t), ("object", sample.object.t), ("wrench", episode.wrench.t)):
+    streams = [("hand", hand.t) for hand in sample.hands]
+    for stream, stamps in (*streams, ("object", sample.object.t), ("wrench", episode.wrench.t)):
         gap = (stamps - video) - (stamps[0] - video[0])
         worst = int(np.abs(gap).argmax())
         if abs(gap[worst]) * sample.fps > settings.drift:
@@ -213,7 +223,16 @@ def _container_rate(
 
 
 def _scale(episode: Episode, settings: ValidationConfig) -> Iterator[Found]:
-    hand = episode.sample.hand
+    for hand in episode.sample.hands:
+        yield from _scale_of(hand, episode, settings)
+    for view in episode.views:
+        if view.depth is not None and view.depth.any():
+            depth = float(np.median(view.depth[view.depth > 0]))
+            if not 0.02 <= depth <= 20.0:
+                yield "scale", f"view {view.name!r}: the median depth is {depth:.3g} m: is it in metres?"
+
+
+def _scale_of(hand: HandTrajectory, episode: Episode, settings: ValidationConfig) -> Iterator[Found]:
     palm = _palm(hand)
     low, high = settings.palm
     if hand.scale_known and not low <= palm <= high:
@@ -229,11 +248,6 @@ def _scale(episode: Episode, settings: ValidationConfig) -> Iterator[Found]:
         gap = float(np.linalg.norm(wrists[:, None] - points.mean(axis=0), axis=-1).min())
         if gap > 2.0 + extent:
             yield "scale", f"the hand never comes closer than {gap:.2g} m to the cloud: are both metric, in one frame?"
-    for view in episode.views:
-        if view.depth is not None and view.depth.any():
-            depth = float(np.median(view.depth[view.depth > 0]))
-            if not 0.02 <= depth <= 20.0:
-                yield "scale", f"view {view.name!r}: the median depth is {depth:.3g} m: is it in metres?"
 
 
 def _side(hand: HandTrajectory, settings: ValidationConfig) -> Iterator[Found]:
@@ -271,7 +285,7 @@ def _covered(
     if not inside[usable].any():
         yield "reprojection", f"{where}no joint of the hand projects into the picture in any frame"
         return
-    if by_motion:
+    if by_motion and not camera.moves:
         usable &= ~_resting(camera, hand, pixels, depth)
     misses = []
     for k in np.flatnonzero(usable & (inside.sum(axis=1) >= 5)):
@@ -321,10 +335,9 @@ def _projected(
     camera: Camera, hand: HandTrajectory
 ) -> tuple[Float[np.ndarray, "time 21 2"], Float[np.ndarray, "time 21"], Bool[np.ndarray, "time 21"]]:
     """Pixels, depth along the axis [m], and whether a joint is in the picture."""
-    T = camera.T_base_cam
-    depth = (hand.joints - T[:3, 3]) @ T[:3, 2]
+    depth = into_camera(camera.T_base_cam, hand.joints)[..., 2]
     with np.errstate(divide="ignore", invalid="ignore"):
-        pixels = np.asarray(project(camera.K, T, hand.joints))
+        pixels = np.asarray(project(camera.K, camera.T_base_cam, hand.joints))
     inside = (depth > 0) & ((pixels >= 0) & (pixels < [camera.width, camera.height])).all(axis=-1)
     return np.nan_to_num(pixels, posinf=-1, neginf=-1), depth, inside
 

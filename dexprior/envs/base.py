@@ -1,7 +1,7 @@
 """One interface for simulated, hybrid, remote and real worlds: commands out, readings in, and what policies see.
 
     backend.reset(panel) -> Reading      backend.step(backend.actions.commands(action)) -> Reading
-    ObservationSpec.of(backend).observe(reading) -> what a policy may see
+    ObservationSpec.of(backend).observe(reading, first) -> what a policy may see
 
 Everything has a leading axis of n worlds; a robot is n = 1.
 """
@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
-from dexprior.worlds.rigs import Rig
+from dexprior.robots.rigs import Rig
 from dexprior.worlds.tasks import ActionSpec, RobotCommand, Task, Truth
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ __all__ = [
     "Backend",
     "BackendName",
     "EngineName",
+    "FirstLook",
     "ObservationSpec",
     "Reading",
     "RobotCommand",
@@ -88,6 +89,9 @@ class Reading(_Arrays):
     """Measured object points in the world [m]."""
     truth: Truth | None
     """What the task says is true; None where nothing tracks the object: then there is no reward and no verdict."""
+    bodies: Int[np.ndarray, "n point"] | None = None
+    """Which body each point of a cloud without labels lies on, for training alone; None where its place says so, and
+    where nobody knows."""
 
     @property
     def tools(self) -> Float[np.ndarray, "n robot 7"]:
@@ -118,6 +122,11 @@ class Backend(Protocol):
         """Its robots, and what their actions mean."""
         ...
 
+    @property
+    def labels(self) -> bool:
+        """Whether the place of a point in the cloud says which body it lies on (`SightConfig.labels`)."""
+        ...
+
     def reset(self, panel: Panel, ids: np.ndarray | None = None) -> Reading:
         """Start one instance of the panel in each world, or in some."""
         ...
@@ -140,6 +149,64 @@ def tracked(reading: Reading) -> Truth:
     if reading.truth is None:
         raise BadInput("nothing tracks the object in this world: no reward, verdict or privileged state; add a tracker")
     return reading.truth
+
+
+class FirstLook:
+    """How things lay when each world's episode began, which a hand hides later: the mean of the first clouds, in which
+    nothing was touched yet.
+
+    Without labels no place of a cloud is the same point in the next one. Then every point of the first cloud becomes
+    the mean of what lies nearer to it than to the others, in all these clouds (MacQueen 1967).
+
+    Args:
+        labels: whether they have labels, as the backend says.
+    """
+
+    def __init__(self, *, labels: bool = True) -> None:
+        self._labels = labels
+        self._seen = np.zeros(0, dtype=int)
+        self._mean = np.zeros((0, 0, 3), dtype=np.float32)
+        self._count, self._first = np.zeros((0, 0), dtype=np.float32), np.zeros((0, 0), dtype=int)
+        self.bodies: Int[np.ndarray, "n point"] | None = None
+        """Which body each point of the cloud lies on, for training alone, where readings say so."""
+
+    def see(self, reading: Reading) -> Float[np.ndarray, "n point 3"]:
+        """The cloud [m] as known with this reading; each reading is shown once, an episode's first one at t = 0."""
+        if self._mean.shape != reading.cloud.shape:
+            self._seen, self._mean = np.zeros(len(reading.t), dtype=int), np.zeros_like(reading.cloud)
+            places = reading.cloud.shape[:2]
+            self._count, self._first = np.zeros(places, dtype=np.float32), np.zeros(places, dtype=int)
+            self.bodies = None
+        begins = reading.t == 0.0
+        self._seen[begins], self._mean[begins] = 0, 0.0  # nothing is left of another episode, not in the last bit
+        looking = self._seen < _LOOKS
+        self._seen[looking] += 1
+        if self._labels:
+            share = (1.0 / self._seen[looking]).astype(reading.cloud.dtype)[:, None, None]
+            self._mean[looking] += share * (reading.cloud[looking] - self._mean[looking])
+        elif looking.any():
+            self._gather(reading, begins, looking)
+        return self._mean.copy()
+
+    def _gather(self, reading: Reading, begins: Bool[np.ndarray, " n"], looking: Bool[np.ndarray, " n"]) -> None:
+        """Take the points of clouds without labels to what they are nearest to."""
+        self._mean[begins], self._count[begins] = reading.cloud[begins], 0.0
+        if reading.bodies is not None:
+            self.bodies = reading.bodies.copy() if self.bodies is None else self.bodies
+            self.bodies[begins] = reading.bodies[begins]
+        new, old = reading.cloud[looking], self._mean[looking]
+        nearest = np.square(new[:, :, None] - old[:, None]).sum(axis=-1).argmin(axis=2)
+        fresh = begins[looking]
+        self._first[begins] = nearest[fresh]  # of points that the first cloud holds twice, the first stands for both
+        taken = (nearest[:, None] == np.arange(new.shape[1])[:, None]).astype(new.dtype)  # which slot takes which point
+        count = self._count[looking] + taken.sum(axis=2)
+        total = self._count[looking][..., None] * old + taken @ new
+        mean = np.where(count[..., None] > 0, total / np.maximum(count, 1.0)[..., None], old)
+        self._mean[looking] = np.take_along_axis(mean, self._first[looking][..., None], axis=1)
+        self._count[looking] = count
+
+
+_LOOKS = 10  # readings of a first look, 0.4 s
 
 
 @dataclass(frozen=True)
@@ -180,12 +247,17 @@ class ObservationSpec:
         """Name of an observation -> its shape, without the leading axis."""
         shapes: dict[str, tuple[int, ...]] = {
             "proprio": (self.columns[-1]["end"].stop if self.rigs else 0,), "wrench": (6 * len(self.rigs),),
-            "touch": (sum(len(rig.end.touch) for rig in self.rigs),), "cloud": (self.points, 3), "time": (1,),
+            "touch": (sum(len(rig.end.touch) for rig in self.rigs),), "cloud": (self.points, 3),
+            "first_cloud": (self.points, 3), "time": (1,),
         }  # fmt: skip
         return shapes | ({"object": (7,)} if self.tracker else {})
 
-    def observe(self, reading: Reading) -> dict[str, Float[np.ndarray, "n ..."]]:
+    def observe(self, reading: Reading, first: Float[np.ndarray, "n point 3"]) -> dict[str, Float[np.ndarray, "n ..."]]:
         """Observations, float32.
+
+        Args:
+            reading: of now.
+            first: cloud of a `FirstLook` at each world [m].
 
         Raises:
             BadInput: the object's pose is asked for, and nothing tracks it.
@@ -200,6 +272,7 @@ class ObservationSpec:
             "wrench": np.concatenate([r.wrench for r in reading.robots], axis=1),
             "touch": np.concatenate([r.touch for r in reading.robots], axis=1),
             "cloud": reading.cloud,
+            "first_cloud": first,
             "time": reading.t[:, None],
         }
         if self.tracker:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, get_args
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import numpy as np
 
-from dexprior.config import Ge, Gt, config
+from dexprior.config import Ge, Gt, config, to_plain, validate
 from dexprior.envs.base import Backend, BackendName, EngineName
 from dexprior.envs.hardware.options import HardwareOptions
 from dexprior.errors import ConfigError, UnknownName
-from dexprior.families import ParameterFamily
+from dexprior.families import ParameterFamily, Phenomena, SensorModels
 from dexprior.worlds.tasks import Task, make_task
 
 if TYPE_CHECKING:
@@ -32,12 +34,34 @@ class SimulationOptions:
 
     threads: Annotated[int, Ge(0)] = 0
     """Of the thread pool; 0 takes all cores. Results do not depend on it."""
+    sensors: SensorModels = SensorModels()
+    """Models of what the robots sense, and of the links that carry it."""
+    phenomena: Phenomena = Phenomena()
+    """Laws of contact that the engine leaves out."""
     checkpoint: str | None = None
     """For learned collisions: file of the collision model; required there."""
     phi: tuple[float, ...] | None = None
     """Its contact parameters; by default those that the file was identified with."""
     min_approach: Annotated[float, Gt(0)] = 0.1
     """Approach speed that makes a first touch an impact [m/s]."""
+
+    def told(self, sensors: str | None, phenomena: Mapping[str, Any]) -> SimulationOptions:
+        """These options with the models of a file, and with phenomena by their plain values; others stay.
+
+        Args:
+            sensors: JSON of sensor models, as `dexprior ledger fit-noise` writes it; None changes none.
+            phenomena: e.g. `{"stribeck": {}}`.
+
+        Raises:
+            BadInput: no such file.
+            ConfigError: an unknown name, or a value out of range; the path is named.
+        """
+        models = SensorModels() if sensors is None else SensorModels.read(sensors)
+        return replace(
+            self,
+            sensors=replace(self.sensors, **{name: getattr(models, name) for name in models.active}),
+            phenomena=validate(Phenomena, to_plain(self.phenomena) | dict(phenomena), where="phenomena"),
+        )
 
 
 @config
@@ -50,6 +74,8 @@ class RealityOptions:
     """Its port; None starts a server of our own, which ends with the backend."""
     seed: Annotated[int, Ge(0)] = 0
     """Draws the values of a server of our own."""
+    sensors: SensorModels = SensorModels()
+    """Models of what a server of our own senses, and of the links that carry it."""
     tracker: bool = True
     """Whether a server of our own tells the truth about the object."""
     timeout: Annotated[float, Gt(0)] = 10.0
@@ -121,10 +147,11 @@ def simulate(
         BadInput, MissingExtra: the engine cannot step this task, or is not installed.
     """
     o = options or SimulationOptions()
+    common: dict[str, Any] = {"family": family, "sensors": o.sensors, "phenomena": o.phenomena, "threads": o.threads}
     if engine != "hybrid":
         from dexprior.envs.sim import SimBackend
 
-        return SimBackend(task, n, family=family, threads=o.threads, physics=engine)
+        return SimBackend(task, n, physics=engine, **common)
     if o.checkpoint is None:
         raise ConfigError("backend.simulation.checkpoint: required; the collision stage writes collision.safetensors")
     from dexprior.collision import HybridConfig  # these two load torch
@@ -135,9 +162,8 @@ def simulate(
         n,
         o.checkpoint,
         phi=None if o.phi is None else np.array(o.phi),
-        family=family,
         config=HybridConfig(min_approach=o.min_approach),
-        threads=o.threads,
+        **common,
     )
 
 
@@ -146,7 +172,7 @@ def _reality(options: RealityOptions, task: Task, family: ParameterFamily | None
 
     if options.port is not None:
         return RealityBackend((options.host, options.port), timeout=options.timeout)
-    server = start_server(task=task, family=family, seed=options.seed, tracker=options.tracker)
+    server = start_server(task=task, family=family, sensors=options.sensors, seed=options.seed, tracker=options.tracker)
     return RealityBackend(server, timeout=options.timeout)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.families.sensors.streams import fast_normals, normals
+from dexprior.families.sensors.streams import fast_normals, lane, normals, uniforms
 
-__all__ = ["fast_normals", "noisy_touch", "noisy_wrench", "normals"]
+__all__ = ["fast_normals", "lane", "noisy_touch", "noisy_wrench", "normals", "uniforms"]
 
 
 _LEVER = np.array([1.0, 1.0, 1.0, 0.05, 0.05, 0.05])  # torque noise is smaller by a lever arm of 5 cm
@@ -23,5 +23,6 @@ def noisy_wrench(
 def noisy_touch(
     touch: Float[np.ndarray, "n fingertip"], strength: Float[np.ndarray, "n 1"], drawn: Float[np.ndarray, "n fingertip"]
 ) -> Float[np.ndarray, "n fingertip"]:
-    """Normal forces with noise where something touches, never below zero [N]."""
-    return np.maximum(touch + strength * drawn * (touch > 0), 0.0)
+    """Normal forces with noise of a standard deviation, whether or not something touches; none below twice that [N]."""
+    felt = touch + strength * drawn
+    return np.where(felt > 2.0 * strength, np.maximum(felt, 0.0), 0.0)

@@ -140,15 +140,18 @@ class Panel:
         if len(self) != worlds:
             raise BadInput(f"panel {self.name!r}: {len(self)} instances for {worlds} worlds")
 
-    def save(self, path: str | Path) -> Path:
-        """Write as JSON."""
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
         scenes = {name: np.asarray(value).tolist() for name, value in self.scenes.items()}
-        plain = {
+        return {
             "schema": SCHEMA, "name": self.name, "task": self.task, "family": self.family.to_json(), "scenes": scenes,
             "parameters": self.parameters.tolist(), "seeds": self.seeds.tolist(), "hash": self.hash,
             **({"events": to_plain(self.events)} if self.events else {}),
         }  # fmt: skip
-        return write_json(path, plain)
+
+    def save(self, path: str | Path) -> Path:
+        """Write as JSON."""
+        return write_json(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> Panel:

@@ -177,6 +177,7 @@ def command_to_plain(command: Command) -> dict[str, Any]:
         "mode": command.mode,
         "value": [number_to_plain(v) for v in command.value],
         "gripper": None if command.gripper is None else number_to_plain(command.gripper),
+        "saturated": command.saturated,
     }
 
 
@@ -195,6 +196,7 @@ def command_from_plain(data: Any) -> Command:
             mode=mode,
             value=value,
             gripper=None if gripper is None else number_from_plain(gripper),
+            saturated=whole_from({"saturated": 0} | dict(data), "saturated", 0, _MAX_AXIS),
         )
 
 

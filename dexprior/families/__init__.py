@@ -25,7 +25,7 @@ from dexprior.families.phenomena import (
     TendonCompliance,
     ToeStiffness,
 )
-from dexprior.families.sensors import SENSORS, SensorModels
+from dexprior.families.sensors import SENSORS, SensorModels, SightConfig
 
 __all__ = [
     # families
@@ -65,6 +65,7 @@ __all__ = [
     "ToeStiffness",
     # sensor models
     "SENSORS",
+    "SightConfig",
     "SensorModels",
     # injectors
     "INJECTORS",

@@ -78,8 +78,13 @@ class ParameterFamily:
         """One row by name."""
         return dict(zip(self.names, (float(v) for v in self._check(np.asarray(row)[None])[0])))
 
-    def apply(self, target: Any, values: Mapping[str, float]) -> dict[str, float]:
+    def apply(self, target: Any, values: Mapping[str, float], *, scratch: Any = None) -> dict[str, float]:
         """Write values into a `mujoco.MjModel` (or `MjSpec`), in place.
+
+        Args:
+            target: model or spec.
+            values: of some of the parameters, by name.
+            scratch: a `mujoco.MjData` of the model, which is overwritten; making one takes longer than all the rest.
 
         Returns the values whose target is `world`: those belong to the world's own settings.
 
@@ -98,7 +103,9 @@ class ParameterFamily:
         if hasattr(target, "ngeom") and any(by_name[name].target.startswith("body/") for name in values):
             import mujoco
 
-            mujoco.mj_setConst(target, mujoco.MjData(target))  # what MuJoCo derives from masses, e.g. dof_invweight0
+            data = mujoco.MjData(target) if scratch is None else scratch
+            mujoco.mj_resetData(target, data)
+            mujoco.mj_setConst(target, data)  # what MuJoCo derives from masses, e.g. dof_invweight0
         return left
 
     def extended(self, *parameters: Parameter, name: str | None = None) -> ParameterFamily:

@@ -129,11 +129,17 @@ class Phenomena:
     every: Annotated[int, Ge(1)] = 1
     """Simulation steps between updates."""
     anisotropy: Anisotropy | None = None
+    """Friction that depends on the direction of sliding."""
     stribeck: Stribeck | None = None
+    """Friction that depends on its speed."""
     toe_stiffness: ToeStiffness | None = None
+    """Covers that are soft at first touch."""
     dissipation: Dissipation | None = None
+    """Damping that grows with depth."""
     hysteresis: Hysteresis | None = None
+    """Force that lags behind indentation."""
     tendon_compliance: TendonCompliance | None = None
+    """Tendons that stretch."""
 
     @property
     def active(self) -> tuple[str, ...]:

@@ -6,7 +6,35 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-__all__ = ["matrix_from_axis_angle", "matrix_from_quat", "matrix_from_rot6d", "rot6d_from_matrix"]
+__all__ = [
+    "axis_angle_from_quat",
+    "matrix_from_axis_angle",
+    "matrix_from_quat",
+    "matrix_from_rot6d",
+    "quat_multiply",
+    "rot6d_from_matrix",
+]
+
+
+def quat_multiply(a: Float[Tensor, "*batch 4"], b: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch 4"]:
+    """Hamilton product of scalar-first quaternions; batches are broadcast."""
+    w, x, y, z = a.unbind(-1)
+    s, i, j, k = b.unbind(-1)
+    return torch.stack(
+        [
+            w * s - x * i - y * j - z * k, w * i + x * s + y * k - z * j,
+            w * j - x * k + y * s + z * i, w * k + x * j - y * i + z * s,
+        ],
+        -1,
+    )  # fmt: skip
+
+
+def axis_angle_from_quat(q: Float[Tensor, "*batch 4"]) -> Float[Tensor, "*batch 3"]:
+    """Shortest axis-angle of unit quaternions [rad]."""
+    q = torch.where(q[..., :1] < 0, -q, q)
+    size = q[..., 1:].norm(dim=-1, keepdim=True)
+    angle = 2.0 * torch.atan2(size, q[..., :1])
+    return torch.where(size > 1e-9, angle / size.clamp(min=1e-9), 2.0) * q[..., 1:]
 
 
 def matrix_from_axis_angle(v: Float[Tensor, "*batch 3"]) -> Float[Tensor, "*batch 3 3"]:

@@ -21,6 +21,7 @@ __all__ = [
     "IDENTITY_POSE",
     "fit_rigid",
     "interpolate_poses",
+    "into_camera",
     "invert_pose",
     "look_at",
     "matrix_from_pose",
@@ -116,11 +117,24 @@ def look_at(
     return T
 
 
+def into_camera(T_base_cam: Float[Array, "*time 4 4"], points: Float[Array, "*batch 3"]) -> Float[Array, "*batch 3"]:
+    """Points in the base frame, seen from a camera: x right, y down, z forward.
+
+    With a pose a frame, points are (time, n, 3), and those of frame k are seen from pose k.
+    """
+    T = np.asarray(T_base_cam)
+    eye = T[:3, 3] if T.ndim == 2 else T[:, None, :3, 3]
+    return (np.asarray(points) - eye) @ T[..., :3, :3]
+
+
 def project(
-    K: Float[Array, "3 3"], T_base_cam: Float[Array, "4 4"], points: Float[Array, "*batch 3"]
+    K: Float[Array, "3 3"], T_base_cam: Float[Array, "*time 4 4"], points: Float[Array, "*batch 3"]
 ) -> Float[Array, "*batch 2"]:
-    """Pixels (column, row) of points in the base frame; points behind the camera give NaN."""
-    local = (np.asarray(points) - T_base_cam[:3, 3]) @ T_base_cam[:3, :3]
+    """Pixels (column, row) of points in the base frame; points behind the camera give NaN.
+
+    A camera that moves sees points (time, n, 3), those of frame k from pose k.
+    """
+    local = into_camera(T_base_cam, points)
     depth = local[..., 2:]
     with np.errstate(divide="ignore", invalid="ignore"):
         pixels = (local @ K.T)[..., :2] / depth

@@ -1,1 +1,1 @@
-"""Human hands (MANO, a licence-free skeleton) and the catalog of robot hands and arms."""
+"""Human hands: MANO, and a licence-free skeleton."""

@@ -5,7 +5,9 @@ hand is zero, and flexion of the four fingers is a positive rotation about z. Th
 measurements of one adult hand, so nothing of MANO's data is in them. `betas` here are this skeleton's own:
 betas[0] scales the hand by 4 % and betas[1] the fingers by 4 % for each unit; the others have no effect.
 
-Not to be confused with the robot's hands (`dexprior.hands.catalog`).
+A left hand is its mirror image in x, as in MANO: fingers along +x, and a rotation vector's y and z change their sign.
+
+Not to be confused with the robot's hands (`dexprior.robots`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from jaxtyping import Float
 
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_axis_angle, matrix_from_quat
+from dexprior.types import Side
 
 if TYPE_CHECKING:
     import torch
@@ -56,6 +59,7 @@ TIP_OFFSETS = np.array(
 FINGER_RADIUS = 0.008
 """Radius of the finger capsules [m]."""
 
+_MIRROR = np.array([-1.0, 1.0, 1.0])  # of places; rotation vectors are axial, and are mirrored by its negative
 _TIP_PARENTS = (3, 6, 9, 12, 15)
 MANO_FROM_MEDIAPIPE = (0, 13, 14, 15, 20, 1, 2, 3, 16, 4, 5, 6, 17, 10, 11, 12, 19, 7, 8, 9, 18)
 """For each of the 21 landmarks in MediaPipe's order, its index among the 16 joints followed by the five tips."""
@@ -78,13 +82,15 @@ def forward(
     wrist_pose: Float[np.ndarray, "*batch 7"],
     finger_pose: Float[np.ndarray, "*batch 45"],
     betas: Float[np.ndarray, 10] | None = None,
+    side: Side = "right",
 ) -> Float[np.ndarray, "*batch 21 3"]:
-    """Joint positions of a right hand in the base frame, MediaPipe order [m].
+    """Joint positions of a hand in the base frame, MediaPipe order [m].
 
     Args:
         wrist_pose: pose of the wrist frame [m, unit quaternion].
         finger_pose: axis-angle of the 15 finger joints, MANO's order [rad].
         betas: shape; zero when omitted.
+        side: which hand.
 
     Raises:
         BadInput: wrong shapes.
@@ -95,6 +101,8 @@ def forward(
             f"wrist_pose {wrist_pose.shape} and finger_pose {finger_pose.shape}: expected (..., 7), (..., 45)"
         )
     offsets = rest_offsets(np.zeros(10) if betas is None else betas)
+    if side == "left":
+        offsets = offsets * _MIRROR
     local = matrix_from_axis_angle(finger_pose.reshape(*finger_pose.shape[:-1], 15, 3))
     rotations = [matrix_from_quat(wrist_pose[..., 3:])]
     positions = [wrist_pose[..., :3]]
@@ -111,11 +119,13 @@ def forward_torch(
     wrist_position: Float[torch.Tensor, "*batch 3"],
     wrist_rotation: Float[torch.Tensor, "*batch 3 3"],
     finger_rotation: Float[torch.Tensor, "*batch 15 3 3"],
+    side: Side = "right",
 ) -> Float[torch.Tensor, "*batch 21 3"]:
     """`forward` for networks, differentiable, zero betas, from rotation matrices."""
     import torch
 
-    offsets = torch.as_tensor(rest_offsets(np.zeros(10)), dtype=wrist_position.dtype, device=wrist_position.device)
+    rest = rest_offsets(np.zeros(10)) * (_MIRROR if side == "left" else 1.0)
+    offsets = torch.as_tensor(rest, dtype=wrist_position.dtype, device=wrist_position.device)
     rotations, positions = [wrist_rotation], [wrist_position]
     for k in range(1, 16):
         parent = PARENTS[k]

@@ -6,69 +6,154 @@ A rung is a way to act; what is lost from one rung to the next is lost in the st
 from __future__ import annotations
 
 import functools
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool
 
-from dexprior.data.demonstrating import condition_of
+from dexprior.artifacts import load_all, save
+from dexprior.data.demonstrating import condition_of, generate_demonstrations
+from dexprior.data.stacks import Stack, load_stack
+from dexprior.envs.hardware import why_no_gate
+from dexprior.errors import BadInput
+from dexprior.pipeline.following import Clip, clips_of_stack, follow, sample_prior
+from dexprior.pipeline.settings import LineConfig
 from dexprior.pipeline.stages import run_stage
+from dexprior.pipeline.steps import Step, run_steps
 from dexprior.pipeline.worlds import SCORING, JudgingWorld, judging_worlds
 from dexprior.policy.actor import load_actor
-from dexprior.policy.rollout import Policy, actor_policy, prior_policy, run_episodes
+from dexprior.policy.gated import run_gated
+from dexprior.policy.rollout import Policy, actor_policy, expert_policy, prior_policy, run_episodes
 from dexprior.pose.estimator import estimate, load_estimator
 from dexprior.pose.fusion import fuse_hands
+from dexprior.prior.sampling import HandObjectPipeline, load_prior
 from dexprior.stats import Rate
-from dexprior.types import HandTrajectory, PriorCondition, VideoSample
-from dexprior.worlds.tasks import Scenes, expert_of, make_task
+from dexprior.types import PriorCondition, VideoSample
+from dexprior.worlds.tasks import Scenes, robot_task
 
 if TYPE_CHECKING:
     from dexprior.pipeline.line import Line
 
-__all__ = ["RUNGS", "climb", "paired_ratio", "table"]
+__all__ = ["GATED", "RUNGS", "climb", "paired_ratio"]
 
 Won = Bool[np.ndarray, " scene"]
 RUNGS = {
     "expert": "the scripted expert, who knows where everything is",
-    "demonstration": "held-out human demonstrations, retargeted and followed",
+    "demonstration": "human demonstrations of the scoring scenes, retargeted and followed",
     "sample": "the prior's samples under the same conditions",
     "made condition": "its samples under conditions made for the same scenes",
     "pixels": "the hand that the pose estimator reads from the samples' frames",
     "fused": "that hand and the sample's own, fused",
     "bank": "samples of the training scenes, followed in them",
+    "imitation": "the bank imitated: the warm-up of the next two",
     "policy": "PPO with the KL to the bank",
+    "gate": "the same, behind the safety gate of a robot in another process",
     "kl 0": "the same warm-up, then PPO without it",
-    "imitation": "the warm-up alone",
     "plain": "PPO from scratch",
 }
-"""Rung -> what acts. The first and the last four act on the scoring scenes, the bank on its own, the others on those of
-held-out demonstrations."""
+"""Rung -> what acts, all on scenes of the scoring seed but the bank, which has its own. A robot has no other laws of
+contact: the gate is climbed in `GATED` worlds only, and by tasks that have one."""
+GATED = ("training", "other")
+_TRAINED = {
+    "imitation": "05-imitation", "policy": "06-policy", "gate": "06-policy", "kl 0": "07-policy-no-kl",
+    "plain": "08-policy-plain",
+}  # fmt: skip
+_PARTS = ("demonstrations", "samples")
+_NEEDS: dict[str, tuple[str, ...]] = {
+    "demonstrations": (), "samples": ("02-prior", "demonstrations"),
+    "expert": (), "demonstration": ("02-prior", "demonstrations"), "sample": ("samples",),
+    "made condition": ("samples",), "pixels": ("03-estimator", "samples"), "fused": ("03-estimator", "samples"),
+    "bank": ("04-behavior",), **{rung: (stage,) for rung, stage in _TRAINED.items()},
+}  # fmt: skip
 _LOSSES = (
     ("demonstration", "sample"), ("sample", "made condition"), ("sample", "pixels"), ("sample", "fused"),
-    ("kl 0", "policy"), ("imitation", "kl 0"), ("plain", "policy"),
+    ("policy", "gate"), ("kl 0", "policy"), ("imitation", "kl 0"), ("plain", "policy"),
 )  # fmt: skip
 _DRAWS = 2000
 
 
-def climb(line: Line) -> dict[str, Any]:
-    """Judge every rung of a line's run.
+def climb(line: Line, folder: Path, *, say: Callable[[str], None]) -> dict[str, Any]:
+    """Judge every rung of a line's run, side by side as the line's own stages are.
+
+    Args:
+        line: whose other stages are done.
+        folder: where the result goes, with a folder for each rung.
+        say: where progress lines go.
 
     Returns:
-        `rungs`: rung -> world -> rate with its interval, and `won`, scene by scene; `seconds` of each rung; `ratios`:
-        pairs of rungs on the same scenes, how much of the first's success the second keeps, with intervals.
+        As `gathered`.
     """
+    steps = ladder_steps(line, folder)
+    alone = {name: replace(step, needs=tuple(n for n in step.needs if n in steps)) for name, step in steps.items()}
+    run_steps(alone, jobs=line.jobs, threads=line.threads, began=say, ended=lambda name: say(f"{name}: done"))
+    return gathered(line, folder)
+
+
+def ladder_steps(line: Line, folder: Path) -> dict[str, Step]:
+    """The rungs that a line has, the longest first, and what several of them need: demonstrations of the scoring
+    scenes, and samples."""
+    c, names = line.config, rungs_of(line)
+    works: dict[str, Callable[[], dict[str, Any]]] = {
+        "demonstrations": functools.partial(_demonstrate, c, folder), "samples": functools.partial(_sample, c, folder),
+        **{rung: functools.partial(judge, c, folder, rung) for rung in sorted(names, key=lambda rung: rung != "gate")},
+    }  # fmt: skip
+    return {
+        f"{folder.name}/{name}": Step(
+            work=work,
+            needs=tuple(f"{folder.name}/{need}" if need in _PARTS else need for need in _NEEDS[name]),
+            finished=(folder / name / "done.json").exists(),
+        )
+        for name, work in works.items()
+    }
+
+
+def rungs_of(line: Line) -> list[str]:
+    """The rungs of `RUNGS` that a line's task has."""
+    return [rung for rung in RUNGS if rung != "gate" or why_no_gate(line.task) is None]
+
+
+def judge(config: LineConfig, folder: Path, rung: str) -> dict[str, Any]:
+    """Judge one rung in every world.
+
+    Args:
+        config: of the line; what the rung needs is done.
+        folder: of the ladder.
+        rung: one of `RUNGS`.
+
+    Returns:
+        World -> whether it succeeded, scene by scene.
+    """
+    from dexprior.pipeline.line import Line
+
+    line = Line(config)
 
     def work() -> dict[str, Any]:
-        won: dict[str, dict[str, Won]] = {}
-        seconds: dict[str, float] = {}
-        for rung, judge in _judges(line).items():
-            started = time.monotonic()
-            won[rung] = judge()
-            seconds[rung] = time.monotonic() - started
+        return {world: won.astype(int).tolist() for world, won in _won(line, folder, rung).items()}
+
+    return run_stage(folder / rung, "rung", _settings(line), config.seed, work, parents=_parents(line, rung))
+
+
+def gathered(line: Line, folder: Path) -> dict[str, Any]:
+    """What the rungs of a ladder's folder found together.
+
+    Returns:
+        `left_out`: how many demonstrations are longer than the prior's clips, and not judged; `rungs`: rung -> world
+        -> rate with its interval, and `won`, scene by scene; `ratios`: pairs of rungs on the same scenes, how much of
+        the first's success the second keeps, with intervals.
+    """
+    c = line.config
+
+    def work() -> dict[str, Any]:
+        found = {rung: judge(c, folder, rung) for rung in rungs_of(line)}
+        won = {
+            rung: {world: np.array(row, dtype=bool) for world, row in worlds.items()} for rung, worlds in found.items()
+        }
         return {
-            "task": line.config.task,
+            "task": c.task,
+            "left_out": _sample(c, folder)["left_out"],
             "rungs": {
                 rung: {
                     world: {**Rate(int(w.sum()), len(w)).as_dict(), "won": w.astype(int).tolist()}
@@ -77,22 +162,15 @@ def climb(line: Line) -> dict[str, Any]:
                 for rung, row in won.items()
             },
             "ratios": {
-                f"{b} / {a}": {world: paired_ratio(won[a][world], won[b][world]) for world in won[a]}
+                f"{b} / {a}": {
+                    world: paired_ratio(won[a][world][: len(second)], second) for world, second in won[b].items()
+                }
                 for a, b in _LOSSES
+                if a in won and b in won
             },
-            "seconds": seconds,
         }
 
-    return run_stage(line.folder["09-ladder"], "ladder", line.config, line.config.seed, work, parents=line.parents)
-
-
-def table(found: Mapping[str, Any]) -> str:
-    """The ladder as lines of text."""
-    worlds = list(next(iter(found["rungs"].values())))
-    lines = [f"{'rung':<16}" + "".join(f"{world:>14}" for world in worlds)]
-    for rung, row in found["rungs"].items():
-        lines.append(f"{rung:<16}" + "".join(f"{r['k']:>8} of {r['n']:>2}" for r in row.values()))
-    return "\n".join(lines)
+    return run_stage(folder, "ladder", _settings(line), c.seed, work, parents=_parents(line, *rungs_of(line)))
 
 
 def paired_ratio(first: Won, second: Won, *, level: float = 0.95, seed: int = 0) -> dict[str, float] | None:
@@ -109,83 +187,140 @@ def paired_ratio(first: Won, second: Won, *, level: float = 0.95, seed: int = 0)
     return {"ratio": float(second.sum() / first.sum()), "low": float(low), "high": float(high)}
 
 
-def _judges(line: Line) -> dict[str, Callable[[], dict[str, Won]]]:
-    """Rung -> judges it in every world."""
-    from dexprior.pipeline.line import POLICIES, Clip, clips_of_stack, follow
-
+def _settings(line: Line) -> tuple[Any, ...]:
     c = line.config
+    return c.task, c.settings, line.gripper, c.bank, c.prior.size, c.scored, c.gated, c.policy.simulation
+
+
+def _parents(line: Line, *rungs: str) -> tuple[str, ...]:
+    """Checksums of what rungs judge."""
+    needed = {"02-prior" if need in _PARTS else need for rung in rungs for need in _NEEDS[rung]}
+    return tuple(checksum for stage in sorted(needed) for checksum in line.made(stage))
+
+
+def _demonstrate(config: LineConfig, folder: Path) -> dict[str, Any]:
+    """Demonstrations in scenes of the scoring seed."""
+    settings = replace(config.demonstrations, n=config.scored)
+
+    def work() -> dict[str, Any]:
+        return dict(generate_demonstrations(config.task, settings, folder / "demonstrations", seed=SCORING))
+
+    return run_stage(folder / "demonstrations", "line-demonstrations", settings, SCORING, work)
+
+
+def _sample(config: LineConfig, folder: Path) -> dict[str, Any]:
+    """Samples for their conditions, and for conditions that are made for their scenes."""
+    from dexprior.pipeline.line import Line
+
+    line = Line(config)
+
+    def work() -> dict[str, Any]:
+        prior, _ = load_prior(line.folder["02-prior"] / "checkpoint")
+        judged = judged_clips(config, folder)
+        held, made = _within(line, judged, prior)
+        for name, conditions in (("sample", held.conditions), ("made condition", made)):
+            samples = sample_prior(prior, conditions, config.bank, seed=SCORING)
+            save(samples, folder / "samples" / f"{name}.safetensors", producer="ladder", seed=SCORING)
+        return {"left_out": len(judged) - len(held)}
+
+    return run_stage(folder / "samples", "samples", _settings(line), SCORING, work, parents=line.made("02-prior"))
+
+
+def judged_clips(config: LineConfig, folder: Path) -> Stack:
+    """Demonstrations in scenes on which nothing was trained or chosen, as a ladder's folder has them; failures left
+    out."""
+    return load_stack(folder / "demonstrations", config.prior.size)
+
+
+def _won(line: Line, folder: Path, rung: str) -> dict[str, Won]:
+    """Whether a rung succeeds, by world."""
     worlds = judging_worlds(line.task)
-    held = line.held_out()
+    if rung == "expert":
+        return _everywhere(line, worlds, expert_policy(line.task))
+    if rung == "bank":
+        return _bank(line, worlds)
+    if rung in _TRAINED:
+        policy = actor_policy(load_actor(line.folder[_TRAINED[rung]] / "actor.safetensors"))
+        if rung == "gate":
+            return _gate(line, {name: worlds[name] for name in GATED}, policy)
+        return _everywhere(line, worlds, policy)
+    clips = _clips(line, folder, rung)
+    return follow(
+        line.config.task, clips, worlds, gripper=line.gripper, behavior=line.config.bank.behavior, seed=SCORING
+    )
+
+
+def _clips(line: Line, folder: Path, rung: str) -> list[Clip]:
+    """What is followed on a rung."""
+    prior, _ = load_prior(line.folder["02-prior"] / "checkpoint")
+    held, made = _within(line, judged_clips(line.config, folder), prior)
     recorded = clips_of_stack(held)
-
-    def followed(clips: list[Clip]) -> dict[str, Won]:
-        return {
-            world: follow(c.task, clips, world, gripper=c.gripper, behavior=c.bank.behavior, seed=SCORING)
-            for world in worlds
-        }
-
-    samples = line.sample(held.conditions, seed=SCORING)
-    tasks = [make_task(c.task, **clip.settings) for clip in recorded]
-    made = [
-        condition_of(task, clip.scene, seed=SCORING + k, size=c.prior.size, sentence=condition.text)
-        for k, (task, clip, condition) in enumerate(zip(tasks, recorded, held.conditions))
+    if rung == "demonstration":
+        return recorded
+    conditions, kept = (made, rung) if rung == "made condition" else (held.conditions, "sample")
+    samples = load_all(folder / "samples" / f"{kept}.safetensors", VideoSample)
+    hands = [s.hand for s in samples]
+    if rung in ("pixels", "fused"):
+        reader = load_estimator(line.folder["03-estimator"] / "estimator.safetensors")
+        hands = [estimate(reader, s.frames, s.camera, s.fps) for s in samples]
+        if rung == "fused":
+            hands = [fuse_hands(seen, s.hand) for seen, s in zip(hands, samples)]
+    return [
+        Clip.of_sample(s, k, scene=clip.scene, settings=clip.settings, hand=hand)
+        for s, k, clip, hand in zip(samples, conditions, recorded, hands)
     ]
-    for_made = line.sample(made, seed=SCORING)
-    reader = load_estimator(line.folder["03-estimator"] / "estimator.safetensors")
-    seen = [estimate(reader, s.frames, s.camera, s.fps) for s in samples]
 
-    def sampled(
-        found: Sequence[VideoSample], asked: Sequence[PriorCondition], hands: Sequence[HandTrajectory] | None = None
-    ) -> list[Clip]:
-        chosen = [s.hand for s in found] if hands is None else hands
-        return [
-            Clip.of_sample(s, k, scene=clip.scene, settings=clip.settings, hand=h)
-            for s, k, clip, h in zip(found, asked, recorded, chosen)
-        ]
 
-    fused = [fuse_hands(h, s.hand) for h, s in zip(seen, samples)]
-    rungs: dict[str, Callable[[], dict[str, Won]]] = {
-        "expert": functools.partial(_everywhere, line, worlds, _expert),
-        "demonstration": lambda: followed(recorded),
-        "sample": lambda: followed(sampled(samples, held.conditions)),
-        "made condition": lambda: followed(sampled(for_made, made)),
-        "pixels": lambda: followed(sampled(samples, held.conditions, seen)),
-        "fused": lambda: followed(sampled(samples, held.conditions, fused)),
-        "bank": lambda: _bank(line, worlds),
-    }
-    for rung, folder in zip(("policy", "kl 0", "imitation", "plain"), POLICIES):
-        rungs[rung] = functools.partial(_everywhere, line, worlds, functools.partial(_trained, folder))
-    return rungs
+def _within(line: Line, stack: Stack, prior: HandObjectPipeline) -> tuple[Stack, list[PriorCondition]]:
+    """Demonstrations that are no longer than what the prior samples, and conditions made for their scenes.
+
+    Raises:
+        BadInput: all are longer.
+    """
+    c, net = line.config, prior.denoiser.config
+    longest = (net.frames + 0.49) / net.fps
+    made = [
+        condition_of(
+            robot_task(c.task, **info["object"]), info["scene"], seed=SCORING + k, size=c.prior.size,
+            sentence=condition.text,
+        )
+        for k, (info, condition) in enumerate(zip(stack.info, stack.conditions))
+    ]  # fmt: skip
+    fit = [k for k, pair in enumerate(zip(stack.conditions, made)) if max(one.seconds for one in pair) <= longest]
+    if not fit:
+        raise BadInput(
+            f"each of the {len(stack)} demonstrations to judge is longer than the {longest:.2f} s that the prior "
+            "samples: train it on more of them"
+        )
+    return stack[fit], [made[k] for k in fit]
 
 
 def _everywhere(
-    line: Line, worlds: Mapping[str, JudgingWorld], policy: Callable[..., Any], scenes: Scenes | None = None
+    line: Line, worlds: Mapping[str, JudgingWorld], policy: Policy, scenes: Scenes | None = None
 ) -> dict[str, Won]:
     """A policy on some scenes in every world; on the scoring scenes where none are given."""
-    if scenes is None:
-        scenes = line.task.sample(np.random.default_rng([SCORING, 0]), line.config.scored)
+    scenes = _scoring(line) if scenes is None else scenes
     n = len(next(iter(scenes.values())))
     won = {}
     for name, world in worlds.items():
-        backend = world.backend(n)
-        won[name] = run_episodes(policy(line, backend), backend, world.panel(scenes, seed=SCORING)).success
+        backend = world.backend(n, sensors=line.config.policy.simulation.sensors)
+        won[name] = run_episodes(policy, backend, world.panel(scenes, seed=SCORING)).success
         backend.close()
     return won
 
 
-def _trained(folder: str, line: Line, backend: Any) -> Policy:
-    return actor_policy(load_actor(line.folder[folder] / "actor.safetensors"))
+def _scoring(line: Line) -> Scenes:
+    return line.task.sample(np.random.default_rng([SCORING, 0]), line.config.scored)
 
 
-def _expert(line: Line, backend: Any) -> Policy:
-    expert, memory = expert_of(line.config.task), np.zeros((backend.n, 4))
-    dt = line.task.control_dt
-
-    def act(observation: dict[str, np.ndarray], reading: Any) -> np.ndarray:
-        t = float(np.round(reading.t[0] / dt) * dt)
-        return expert(reading.truth, backend.worlds.view.rigs, t, memory)
-
-    return act
+def _gate(line: Line, worlds: Mapping[str, JudgingWorld], act: Policy) -> dict[str, Won]:
+    """A policy on the first of the scoring scenes behind the gate."""
+    scenes = {name: value[: line.config.gated] for name, value in _scoring(line).items()}
+    sensors = line.config.policy.simulation.sensors
+    return {
+        name: run_gated(lambda _: act, world.task, world.panel(scenes, seed=SCORING), sensors=sensors).success
+        for name, world in worlds.items()
+    }
 
 
 def _bank(line: Line, worlds: Mapping[str, JudgingWorld]) -> dict[str, Won]:
@@ -193,5 +328,5 @@ def _bank(line: Line, worlds: Mapping[str, JudgingWorld]) -> dict[str, Won]:
     from dexprior.envs.panel import Panel
 
     bank = BehaviorPrior.load(line.folder["04-behavior"] / "behavior.safetensors")
-    scenes = Panel.load(line.folder["04-behavior"] / "panel.json").scenes
-    return _everywhere(line, worlds, lambda _, backend: prior_policy(bank, np.arange(backend.n)), scenes)
+    panel = Panel.load(line.folder["04-behavior"] / "panel.json")
+    return _everywhere(line, worlds, prior_policy(bank, np.arange(len(panel))), panel.scenes)

@@ -1,4 +1,4 @@
-"""The demo's page: clips, learning curves, accuracy, ledger; every number on it comes from the run's files."""
+"""The demo's page: ladder, clips, learning curves, accuracy, ledger; every number on it comes from the run's files."""
 
 from __future__ import annotations
 
@@ -8,123 +8,169 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from dexprior.artifacts import load_all, read_tensors
+from dexprior.artifacts import load_all, read_object, read_tensors
+from dexprior.behavior import BehaviorPrior
 from dexprior.collision.report import LABELS, plot_accuracy, strongest_opponent
 from dexprior.data.clips import write_clip
-from dexprior.data.episodes import read_episode, read_index
+from dexprior.data.stacks import Stack
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
 from dexprior.envs.tasks import Pictures
 from dexprior.geometry.transforms import project
-from dexprior.pipeline.stages import TASK, EvaluationConfig
+from dexprior.pipeline.ladder import RUNGS, judged_clips
+from dexprior.pipeline.rungs import draw_rungs, left_out_text, loss_text
+from dexprior.pipeline.worlds import ABOUT_OTHER, SCORING, judging_worlds
 from dexprior.policy.actor import load_actor
-from dexprior.policy.rollout import actor_policy, run_episodes
+from dexprior.policy.rollout import Policy, actor_policy, prior_policy, run_episodes
+from dexprior.pose.estimator import estimate, load_estimator
 from dexprior.retarget.drawing import beside, draw_landmarks
 from dexprior.transfer.ledger import read_ledger
 from dexprior.transfer.page import Page, ledger_section, rate_text
-from dexprior.types import Camera, HandTrajectory, JointTrajectory, VideoSample
-from dexprior.worlds.insertion import ABOUT_OTHER
-from dexprior.worlds.tasks import TaskWorlds
+from dexprior.types import Camera, HandTrajectory, VideoSample
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from dexprior.pipeline.demo import DemoConfig
+    from dexprior.pipeline.line import Line
 
 __all__ = ["write_report"]
 
 Frames = UInt8[np.ndarray, "time height width 3"]
 _SHOWN = 4
 _PIXELS = 240
+_TRAINED = {
+    "05-imitation": "the bank imitated", "06-policy": "then with the KL", "07-policy-no-kl": "then without it",
+    "08-policy-plain": "from scratch",
+}  # fmt: skip
+_WORLDS = {
+    "training": "what policies learn in; parameters drawn from the training family",
+    "other": "one vector of parameters outside of it; demonstrations were recorded there",
+    "others": "drawn from beyond the ends of the training family",
+    "laws": "the other world with friction that depends on speed and direction, and, but of what deforms, damping that "
+    "grows with depth",
+}
 
 
-def write_report(root: Path, config: DemoConfig, results: dict[str, dict[str, Any]]) -> Path:
-    """Render the clips, draw the curves and write `report.html` below `root`."""
+def write_report(line: Line, results: dict[str, dict[str, Any]]) -> Path:
+    """Render the clips, draw the curves and write `report.html` into the folder of a run.
+
+    Args:
+        line: whose stages are done.
+        results: what they found.
+    """
+    root = Path(line.config.out)
     media = root / "report"
     media.mkdir(exist_ok=True)
-    page = Page("dexprior demo", _lead(config, results))
+    held = judged_clips(line.config, line.folder["09-ladder"])
+    panel = Panel.load(line.folder["04-behavior"] / "panel.json")
+    page = Page(f"dexprior demo: {line.config.task}", _lead(line, results))
+    _ladder(page, results["09-ladder"])
     _summary(page, results)
-    _demonstrations(page, root / "01-demonstrations", media, results["01-demonstrations"])
-    _samples(page, root, media, results)
-    _retargeting(page, root, media, results)
-    _policies(page, root, media, results, config.evaluation)
-    _collision(page, root / "06-collision", results["06-collision"])
-    ledger_section(page, read_ledger(root / "10-ledger" / "ledger.json"))
-    _backends(page, results["11-backends"])
-    page.section("How to read this run").text(
-        f"Folder {root.name}; configuration, versions, seed and parents of each stage stand in its run.json. "
-        f"Seed {config.seed}."
-    )
+    _demonstrations(page, held, media, results["01-demonstrations"])
+    _samples(page, line, media, results)
+    _followed(page, line, panel, media, held.fps)
+    _policies(page, line, media, results)
+    _collision(page, line.folder["10-collision"], results["10-collision"])
+    ledger_section(page, read_ledger(line.folder["11-ledger"] / "ledger.json"))
+    _backends(page, results["12-backends"])
+    _time(page, line, results)
     return page.write(root / "report.html")
 
 
-def _lead(config: DemoConfig, results: dict[str, dict[str, Any]]) -> str:
+def _lead(line: Line, results: dict[str, dict[str, Any]]) -> str:
     return (
-        f"{results['01-demonstrations']['episodes']} generated human demonstrations, a video prior, a pose estimator, "
-        f"retargeting, a policy regularized to the result, a learned collision model, and the transfer ledger. "
-        f"Everything on this page was simulated or trained in this run, seed {config.seed}."
+        f"{results['01-demonstrations']['successes']} generated human demonstrations of the task {line.config.task}, a "
+        "video prior, a pose estimator, retargeting, policies regularized to the result, a learned collision model, "
+        f"and the transfer ledger. Everything on this page was simulated or trained in this run, seed "
+        f"{line.config.seed}."
     )
+
+
+def _ladder(page: Page, found: dict[str, Any]) -> None:
+    page.section("What succeeds after each stage")
+    for world in ("training", "other"):
+        page.text(f"In the world {loss_text(found, world)}")
+    for sentence in left_out_text(found):
+        page.text(sentence)
+    figure, axes = _figure(1, 1, (9, 0.5 * len(found["rungs"]) + 1.2))
+    draw_rungs(found, axes)
+    page.figure(figure, "success of whatever comes out of each stage, by world")
+    worlds = list(next(iter(found["rungs"].values())))
+    page.table(
+        ["rung", "what acts", *worlds],
+        [[rung, RUNGS[rung], *(_count(row.get(world)) for world in worlds)] for rung, row in found["rungs"].items()],
+    )
+    rows = [[pair, *(_ratio(row.get(world)) for world in worlds)] for pair, row in found["ratios"].items()]
+    page.text(
+        "Pairs on the same scenes: the successes of the first over those of the second, with bootstrap intervals over "
+        "scenes; a ratio to a rung below a tenth is left out."
+    ).table(["pair", *worlds], rows)
+    page.table(["world", "what it is"], [[world, _WORLDS[world]] for world in worlds])
+    page.text(
+        "All act on scenes that nothing was trained or chosen on, but the bank, which acts on its own training scenes. "
+        "Followed means: the arm follows the tool's path, the gripper its width and force by touch, under sensor "
+        "noise; nothing knows where the object is."
+    )
+
+
+def _count(rate: dict[str, Any] | None) -> str:
+    return "-" if rate is None else f"{rate['k']} of {rate['n']}"
+
+
+def _ratio(found: dict[str, Any] | None) -> str:
+    return "-" if found is None else f"{found['ratio']:.2f} [{found['low']:.2f}, {found['high']:.2f}]"
 
 
 def _summary(page: Page, results: dict[str, dict[str, Any]]) -> None:
     evaluated, estimator = results["02-prior"], results["03-estimator"]
-    prior = evaluated["prior"]
-    retarget, behavior = results["04-retargeter"], results["05-behavior"]
     rows = [
-        ["prior: distance of the nut to where it went, at the end", _mm(prior["goal_error_mm"])],
+        ["prior: distance of the object to where it went, at the end", _mm(evaluated["prior"]["goal_error_mm"])],
         ["the same of the training clip with the nearest condition", _mm(evaluated["nearest"]["goal_error_mm"])],
-        ["prior: frames in which the nut moves untouched", _broken(evaluated, "moves_alone")],
+        ["prior: frames in which the object moves untouched", _broken(evaluated, "moves_alone")],
         ["prior: frames in which a finger is said to touch but is not near", _broken(evaluated, "touches_air")],
         ["estimator: joint error on held-out clips", _mm(estimator["joint_error_mm"])],
-        [
-            "estimator against the prior's own motion, on samples",
-            _mm(estimator["disagreement_with_prior_mm"]),
-        ],
-        ["retargeting: contact onset error, replayed on the arm", _ms(retarget.get("onset_error_ms"))],
-        ["behavioral prior alone, training scenes", rate_text(behavior["prior_alone_success"])],
-    ]
-    for name, worlds in results["09-evaluation"]["policies"].items():
-        for world, label in (("sim", "training world"), ("other", "other contact")):
-            rows.append([f"policy {name}, {label}", rate_text(worlds[world]["success"])])
-    page.section("In one table").table(["what", "measured"], rows).text(ABOUT_OTHER)
+        ["estimator against the prior's own motion, on samples", _mm(estimator["disagreement_with_prior_mm"])],
+        ["bank: scenes whose sample holds nothing", f"{results['04-behavior']['idle']} of "
+         f"{results['04-behavior']['scenes']}"],
+    ]  # fmt: skip
+    page.section("What the stages learned").table(["what", "measured"], rows)
 
 
-def _demonstrations(page: Page, folder: Path, media: Path, result: dict[str, Any]) -> None:
-    numbers = [row["number"] for row in read_index(folder) if row["kept"]][:_SHOWN]
-    episodes = [read_episode(folder, n) for n in numbers]
-    frames = beside([_grown(e.sample.frames) for e in episodes])
-    path = write_clip(media / "demonstrations.mp4", frames, episodes[0].sample.fps)
+def _demonstrations(page: Page, held: Stack, media: Path, result: dict[str, Any]) -> None:
+    shown = range(min(_SHOWN, len(held)))
+    path = write_clip(media / "demonstrations.mp4", beside([_grown(held.seen(k)) for k in shown]), held.fps)
     page.section("Human demonstrations").text(
-        f"{result['episodes']} kept of {result['attempts']} attempts, in a world with a sticky bolt, slippery fingers "
-        "and stiffer contact than the training simulator's."
-    ).clip(path, f"{len(episodes)} demonstrations by the skeleton hand; video as recorded")
+        f"{result['successes']} of {result['episodes']} attempts succeed, in the other world. These were held out: "
+        "nothing was trained on them."
+    ).clip(path, f"{len(shown)} demonstrations by the skeleton hand; video as recorded")
     figure, axes = _figure(1, 2, (9, 2.6))
-    e = episodes[0]
+    n = held.length[0]
+    t = np.arange(n) / held.fps
     for k, finger in enumerate(("thumb", "index", "middle")):
-        axes[0].plot(e.sample.hand.t, e.sample.hand.force[:, k], label=finger)
+        axes[0].plot(t, held.force[0, :n, 0, k], label=finger)
     axes[0].set(title="fingertip force [N]", xlabel="s")
     axes[0].legend(frameon=False, fontsize=8)
-    axes[1].plot(e.wrench.t, np.linalg.norm(e.wrench.wrench[:, :3], axis=1))
-    axes[1].set(title="force at the wrist [N]", xlabel="s")
-    page.figure(figure, "what the first hand felt")
+    axes[1].plot(t, 1000 * held.points[0, :n, :, 2].mean(axis=1))
+    axes[1].set(title="height of the object [mm]", xlabel="s")
+    page.figure(figure, "what the first hand felt, and did")
 
 
-def _samples(page: Page, root: Path, media: Path, results: dict[str, dict[str, Any]]) -> None:
-    samples = load_all(root / "05-behavior" / "examples.safetensors", VideoSample)
-    estimated = load_all(root / "05-behavior" / "estimated.safetensors", HandTrajectory)
+def _samples(page: Page, line: Line, media: Path, results: dict[str, dict[str, Any]]) -> None:
+    samples = load_all(line.folder["04-behavior"] / "examples.safetensors", VideoSample)
+    reader = load_estimator(line.folder["03-estimator"] / "estimator.safetensors")
     plain = beside([_grown(s.frames) for s in samples])
-    drawn = beside([_with_hand(s, h) for s, h in zip(samples, estimated)])
+    drawn = beside([_with_hand(s, estimate(reader, s.frames, s.camera, s.fps)) for s in samples])
     path = write_clip(media / "samples.mp4", np.concatenate([plain, drawn], axis=1), samples[0].fps)
     page.section("Samples of the video prior").clip(
         path,
         "above: sampled clips; below: the same clips with the hand that the pose estimator reads from them",
     )
     figure, axes = _figure(1, 2, (9, 2.6))
-    for ax, folder, names in (
+    for ax, stage, names in (
         (axes[0], "02-prior", ("motion", "joints", "video")),
         (axes[1], "03-estimator", ("joints", "rotation", "contact")),
     ):
-        history = read_tensors(root / folder / "state.safetensors")[1]["progress"]["history"]
+        history = read_tensors(line.folder[stage] / "state.safetensors")[1]["progress"]["history"]
         for name in names:
             steps = [row["step"] for row in history if name in row]
             ax.semilogy(steps, _smooth([row[name] for row in history if name in row]), label=name)
@@ -133,64 +179,61 @@ def _samples(page: Page, root: Path, media: Path, results: dict[str, dict[str, A
     axes[0].set_title("losses of the prior")
     axes[1].set_title("losses of the estimator")
     page.figure(figure, "training")
-    gap = results["05-behavior"]["disagreement_mm"]
-    page.text(f"The estimator's hand lies {_mm(gap)} from the prior's own motion stream, over all samples of the bank.")
+    gap = results["03-estimator"]["disagreement_with_prior_mm"]
+    page.text(f"The estimator's hand lies {_mm(gap)} from the prior's own motion stream, over samples.")
 
 
-def _retargeting(page: Page, root: Path, media: Path, results: dict[str, dict[str, Any]]) -> None:
-    folder = root / "05-behavior"
-    moves = load_all(folder / "robot.safetensors", JointTrajectory)
-    samples = load_all(folder / "examples.safetensors", VideoSample)
-    panel = Panel.load(folder / "panel.json")
-    frames = beside([_replay(panel, k, move) for k, move in enumerate(moves)])
-    path = write_clip(media / "robot.mp4", frames, samples[0].fps)
+def _followed(page: Page, line: Line, panel: Panel, media: Path, fps: float) -> None:
+    bank = BehaviorPrior.load(line.folder["04-behavior"] / "behavior.safetensors")
+    ids = np.arange(min(_SHOWN, len(panel)))
+    backend = SimBackend(line.task, len(ids))
+    frames = _rollout_frames(prior_policy(bank, ids), backend, panel.take(ids))
+    path = write_clip(media / "robot.mp4", beside(frames), 1.0 / line.task.control_dt)
     page.section("Retargeted to the robot").clip(
-        path, "the same samples, retargeted and replayed open loop by the arm in the training simulator"
-    )
-    result = results["04-retargeter"]
-    page.text(
-        f"Contact onset on held-out demonstrations: {_ms(result.get('onset_error_ms'))} "
-        f"({result['touched']} of {result['clips']} replays touched), "
-        f"median relative grip-force error {result.get('grip_force_relative_error') or float('nan'):.0%}."
+        path, "the same samples, retargeted and followed by the arm in the training world"
     )
 
 
-def _policies(
-    page: Page, root: Path, media: Path, results: dict[str, dict[str, Any]], evaluation: EvaluationConfig
-) -> None:
+def _policies(page: Page, line: Line, media: Path, results: dict[str, dict[str, Any]]) -> None:
     figure, axes = _figure(1, 2, (9, 2.8))
-    for name, folder in (("with prior", "07-policy"), ("without prior", "08-policy-plain")):
-        curve = results[folder]["curve"]
+    for stage, name in _TRAINED.items():
+        curve = results[stage]["curve"]
         steps = [row["step"] / 1000 for row in curve]
         axes[0].plot(steps, [row["success"] for row in curve], label=name)
         axes[1].plot(steps, [row["reward"] for row in curve], label=name)
     axes[0].set(title="success in training", xlabel="thousand environment steps", ylim=(-0.03, 1.03))
     axes[1].set(title="mean reward", xlabel="thousand environment steps")
-    axes[0].legend(frameon=False)
+    axes[0].legend(frameon=False, fontsize=8)
     page.section("Policies").figure(
         figure, "PPO with the annealed KL to the behavioral prior, and the same PPO without"
     )
+    world = judging_worlds(line.task)["other"]
+    panel = world.panel(line.task.sample(np.random.default_rng([SCORING, 0]), _SHOWN), seed=SCORING)
+    actor = load_actor(line.folder["06-policy"] / "actor.safetensors")
+    backend = world.backend(_SHOWN, sensors=line.config.policy.simulation.sensors)
+    frames = _rollout_frames(actor_policy(actor), backend, panel)
+    path = write_clip(media / "policy.mp4", beside(frames), 1.0 / line.task.control_dt)
+    page.clip(path, "the policy with prior in the other world, scoring scenes").text(ABOUT_OTHER)
+
+
+def _time(page: Page, line: Line, results: dict[str, dict[str, Any]]) -> None:
+    c = line.config
+    work = {
+        "01-demonstrations": f"{c.demonstrations.n} attempts", "02-prior": f"{c.prior.steps} steps",
+        "03-estimator": f"{c.estimator.steps} steps", "04-behavior": f"{c.bank.scenes} scenes",
+        **{name: f"{results[name]['steps']:,} environment steps" for name in _TRAINED},
+        "09-ladder": f"{c.scored} scenes a rung", "11-ledger": f"{c.evaluation.instances} scenes",
+        "12-backends": f"{c.evaluation.backend_scenes} scenes",
+    }  # fmt: skip
     rows = []
-    for name, worlds in results["09-evaluation"]["policies"].items():
-        for world, label in (("sim", "training world"), ("other", "other contact")):
-            slip = worlds[world]["slip_rate"]
-            rows.append(
-                [
-                    name,
-                    label,
-                    rate_text(worlds[world]["success"]),
-                    f"{slip['mean']:.3f} [{slip['low']:.3f}, {slip['high']:.3f}]",
-                ]
-            )
-    page.table(["policy", "world", "success (95 %)", "slip rate (95 %)"], rows).text(ABOUT_OTHER)
-    for world, pair in results["09-evaluation"]["compared"].items():
-        page.text(f"{world}: {pair['text']}; over both worlds Holm p = {pair['p_holm']:.2g}.")
-    actor = load_actor(root / "07-policy" / "actor.safetensors")
-    whole = Panel.sample("other", TASK, evaluation.instances, seed=evaluation.seed, family=TASK.reality)
-    panel = whole.take(np.arange(min(_SHOWN, len(whole))))
-    backend = SimBackend(TASK.other(), len(panel), family=TASK.reality)
-    path = write_clip(media / "policy.mp4", beside(_rollout_frames(actor, backend, panel)), 25.0)
-    page.clip(path, "the policy with prior in the world with the other contact, held-out scenes")
+    for name, folder in line.folder.items():
+        seconds = read_object(folder / "done.json")["seconds"]
+        rows.append([name, work.get(name, ""), f"{seconds:.0f}"])
+    total = sum(float(row[2]) for row in rows)
+    page.section("What it took").table(["stage", "work", "seconds"], [*rows, ["in all", "", f"{total:.0f}"]]).text(
+        f"Seconds of a stage that was interrupted are those since it was taken up again. Folder {Path(c.out).name}; "
+        f"configuration, versions, seed and parents of each stage stand in its run.json. Seed {c.seed}."
+    )
 
 
 def _collision(page: Page, folder: Path, result: dict[str, Any]) -> None:
@@ -223,12 +266,14 @@ def _backends(page: Page, result: dict[str, Any]) -> None:
     for name, r in result.items():
         if "stopped" in r:
             rows.append([name, "stopped by the gate", r["stopped"], ""])
+        elif "left_out" in r:
+            rows.append([name, "-", r["left_out"], ""])
         else:
             model = ", ".join(f"{k} {v}" for k, v in r.get("collision_model", {}).items())
             rows.append([name, rate_text(r["success"]), f"{r['largest_force_N']:.1f} N", model])
     page.section("A few episodes through every backend").text(
         "The same policy and scenes in the simulator, with learned collisions, behind the reality server's socket, and "
-        "on the loopback robot behind the safety gate. The last two have the other contact."
+        "on the loopback robot behind the safety gate, where the task has one. The last two are the other world."
     ).table(["backend", "success", "largest force", "collision model"], rows)
 
 
@@ -244,22 +289,9 @@ def _with_hand(sample: VideoSample, hand: HandTrajectory) -> Frames:
     return draw_landmarks(_grown(sample.frames), pixels)
 
 
-def _replay(panel: Panel, k: int, move: JointTrajectory) -> Frames:
-    """Frames of one trajectory replayed open loop in its scene."""
-    worlds, shown = TaskWorlds(TASK, 1), panel.take([k])
-    worlds.reset(np.arange(1), shown.scenes, [shown.family.as_dict(shown.parameters[0])])
-    steps = round(float(np.median(np.diff(move.t))) / worlds.model.opt.timestep)
-    pictures, frames = Pictures(worlds), []
-    for q in move.q:
-        worlds.follow(q[None, :7], q[None, 7:], steps=steps)
-        frames.append(pictures.frame(0, size=_PIXELS))
-    pictures.close()
-    return np.stack(frames)
-
-
-def _rollout_frames(actor: Any, backend: SimBackend, panel: Panel) -> list[Frames]:
-    """Frames of one episode in every world."""
-    act, pictures = actor_policy(actor), Pictures(backend.worlds)
+def _rollout_frames(act: Policy, backend: SimBackend, panel: Panel) -> list[Frames]:
+    """Frames of one episode in every world; closes them."""
+    pictures = Pictures(backend.worlds)
     shot: list[list[UInt8[np.ndarray, "height width 3"]]] = [[] for _ in range(backend.n)]
 
     def filmed(observation: dict[str, np.ndarray], reading: Any) -> Float[np.ndarray, "n action"]:
@@ -269,6 +301,7 @@ def _rollout_frames(actor: Any, backend: SimBackend, panel: Panel) -> list[Frame
 
     run_episodes(filmed, backend, panel)
     pictures.close()
+    backend.close()
     return [np.stack(frames) for frames in shot]
 
 
@@ -292,10 +325,6 @@ def _smooth(values: list[float]) -> Float[np.ndarray, " n"]:
 
 def _mm(v: dict[str, float]) -> str:
     return f"{v['mean']:.1f} mm [{v['low']:.1f}, {v['high']:.1f}]"
-
-
-def _ms(v: dict[str, float] | None) -> str:
-    return "not testable: no replay touched" if v is None else f"{v['mean']:.1f} ms [{v['low']:.1f}, {v['high']:.1f}]"
 
 
 def _broken(evaluated: dict[str, Any], law: str) -> str:

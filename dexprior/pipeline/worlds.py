@@ -12,16 +12,21 @@ import numpy as np
 
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
-from dexprior.families import ParameterFamily, Phenomena, drawn_outside
+from dexprior.families import ParameterFamily, Phenomena, SensorModels, drawn_outside
 from dexprior.families.phenomena import Anisotropy, Dissipation, Stribeck
 from dexprior.worlds.tasks import Scenes, Task
 
-__all__ = ["SCORING", "TUNING", "JudgingWorld", "judging_worlds"]
+__all__ = ["ABOUT_OTHER", "SCORING", "TUNING", "JudgingWorld", "judging_worlds"]
 
 TUNING = 1000
 """Seed of the scenes that choices are made on."""
 SCORING = 2000
 """Seed of the scenes that results are reported on."""
+ABOUT_OTHER = (
+    "The other world is simulated in the same engine: one vector of parameters outside of the training family, in "
+    "which the demonstrations were recorded."
+)
+"""What must stand beside every number of it: it is no other law of contact, and no robot."""
 _PARAMETERS = 7
 
 
@@ -45,9 +50,9 @@ class JudgingWorld:
             np.random.default_rng([*lane, 2]).integers(2**31, size=n),
         )  # fmt: skip
 
-    def backend(self, n: int) -> SimBackend:
-        """Simulated worlds of it."""
-        return SimBackend(self.task, n, family=self.family, phenomena=self.phenomena)
+    def backend(self, n: int, *, sensors: SensorModels | None = None) -> SimBackend:
+        """Simulated worlds of it, seen through models of sensors."""
+        return SimBackend(self.task, n, family=self.family, phenomena=self.phenomena, sensors=sensors)
 
 
 def judging_worlds(task: Task) -> Mapping[str, JudgingWorld]:
@@ -55,11 +60,13 @@ def judging_worlds(task: Task) -> Mapping[str, JudgingWorld]:
 
     `training`: what policies are trained in. `other`: the one in which demonstrations were recorded, one vector of
     parameters outside the training family. `others`: drawn from beyond that family's ends. `laws`: `other`, with
-    friction that depends on speed and direction and damping that grows with depth, which no training world has.
+    friction that depends on speed and direction and damping that grows with depth, which no training world has; where
+    something deforms, MuJoCo's friction would lose its damper to the latter, and the damping stays as it is.
     """
     other = task.other()
     drawn = drawn_outside(f"{task.name}-others", task.family, other.reality)
-    laws = Phenomena(stribeck=Stribeck(), anisotropy=Anisotropy(), dissipation=Dissipation())
+    soft = any(part.soft for part in task.parts)
+    laws = Phenomena(stribeck=Stribeck(), anisotropy=Anisotropy(), dissipation=None if soft else Dissipation())
     worlds = (
         JudgingWorld(name="training", task=task, family=task.family),
         JudgingWorld(name="other", task=other, family=other.reality),

@@ -15,7 +15,7 @@ from dexprior.artifacts import load_network, save_module
 from dexprior.config import Ge, Gt, config
 from dexprior.envs.base import Backend
 from dexprior.errors import BadInput
-from dexprior.worlds.rigs import joint_slides
+from dexprior.policy.finding import Finder, Found
 
 __all__ = [
     "Actor",
@@ -29,10 +29,13 @@ __all__ = [
     "save_actor",
 ]
 
-SCHEMA = "dexprior.actor/2"
+SCHEMA = "dexprior.actor/4"
 _FORCE = 10.0  # [N] that becomes 1
 _LENGTH = 0.1  # [m] that becomes 1
+_SHAPE = 0.03  # [m] from a body's middle that becomes 1
+_FINE = 0.005  # [m] below which distances are told apart linearly
 _WIDTH = 0.02  # [m] of a gripper's slide that becomes 1
+_READ = 64  # numbers that an actor's linear law reads
 _WAVE = 0.3  # [s] of an episode for each wave of the clock
 
 
@@ -40,7 +43,7 @@ _WAVE = 0.3  # [s] of an episode for each wave of the clock
 class ActorConfig:
     """Sizes of actor and critic."""
 
-    width: Annotated[int, Ge(8)] = 128
+    width: Annotated[int, Ge(8)] = 256
     """Width of the hidden layers."""
     point_width: Annotated[int, Ge(4)] = 24
     """Width of the point network."""
@@ -73,6 +76,8 @@ class Senses:
     """In the order of the observations' columns."""
     bodies: tuple[int, ...]
     """Points of the cloud on each body."""
+    labels: bool = True
+    """Whether their places in the cloud say so; otherwise an actor finds the bodies itself."""
     horizon: Annotated[float, Gt(0)]
     """Length of an episode [s]."""
     actions: Annotated[int, Ge(1)]
@@ -84,13 +89,15 @@ class Senses:
         robots = tuple(
             RobotSenses(
                 joints=len(rig.arm.joints),
-                end=tuple(_WIDTH if slides else 1.0 for slides in joint_slides(rig.end.name)),
+                end=tuple(_WIDTH if slides else 1.0 for slides in rig.end.slides),
                 touch=len(rig.end.touch),
             )
             for rig in backend.actions.rigs
         )
         task = backend.task
-        return cls(robots=robots, bodies=task.bodies, horizon=task.horizon, actions=backend.actions.size)
+        return cls(
+            robots=robots, bodies=task.bodies, labels=backend.labels, horizon=task.horizon, actions=backend.actions.size
+        )
 
     @property
     def proprio(self) -> int:
@@ -99,16 +106,28 @@ class Senses:
 
 
 class Features(nn.Module):
-    """Sensor readings as numbers of order one; points relative to the first tool, each body's pooled apart."""
+    """Sensor readings as numbers of order one.
+
+    Each body's points, now and when the episode began, give where its middle is from the first tool, and its shape,
+    pooled from points relative to that middle: how a body is turned does not hang on where it is.
+
+    Where points come without labels, a `Finder` says which body they lie on; how many each has is read as well. What
+    reads no shapes finds no bodies either, and takes all points for one.
+
+    Args:
+        config: sizes.
+        senses: what is read.
+        shapes: whether shapes are read as well as places; they take most of the time.
+    """
 
     frequency: Tensor
     shift: Tensor
     unit: Tensor
 
-    def __init__(self, config: ActorConfig, senses: Senses) -> None:
+    def __init__(self, config: ActorConfig, senses: Senses, *, shapes: bool = True) -> None:
         super().__init__()
-        self.senses, w = senses, config.point_width
-        self.point = nn.Sequential(nn.Linear(3, w), nn.SiLU(), nn.Linear(w, w))
+        self.senses, w = senses, config.point_width if shapes else 0
+        self.point = nn.Sequential(nn.Linear(3, w), nn.SiLU()) if shapes else None
         waves = 2 * math.pi / senses.horizon * torch.arange(1, round(senses.horizon / _WAVE) + 1) / 2
         self.register_buffer("frequency", waves, persistent=False)
         first, shift, unit = 0, torch.zeros(senses.proprio), torch.ones(senses.proprio)
@@ -122,30 +141,83 @@ class Features(nn.Module):
         self._tool = tools[0]
         self.register_buffer("shift", shift, persistent=False)
         self.register_buffer("unit", unit, persistent=False)
-        robots, bodies = len(senses.robots), len(senses.bodies)
+        self._split = senses.bodies if senses.labels else (sum(senses.bodies),)
+        found = len(senses.bodies) if shapes and not senses.labels and len(senses.bodies) > 1 else 0
+        self.finder = Finder(found, _CENTRE) if found else None
+        robots, bodies = len(senses.robots), found or len(self._split)
         touch = sum(robot.touch for robot in senses.robots)
-        self.size = senses.proprio + 6 * robots + touch + 1 + 2 * len(waves) + bodies * (3 + w) + 3 * (bodies - 1)
+        seen = bodies * (6 + 2 * w) + 6 * (bodies - 1) + found
+        self.size = senses.proprio + 6 * robots + touch + 1 + 2 * len(waves) + 2 * seen
 
     def forward(self, observation: dict[str, Tensor]) -> Float[Tensor, "batch feature"]:
         """Features of a batch of observations."""
         proprio = observation["proprio"]
-        points = (observation["cloud"] - proprio[:, None, self._tool]) / _LENGTH
-        bodies = points.split(self.senses.bodies, dim=1)
-        pooled = [torch.cat([body.mean(1), self.point(body).amax(1)], -1) for body in bodies]
-        apart = [body.mean(1) - bodies[0].mean(1) for body in bodies[1:]]
         wrench = observation["wrench"].unflatten(1, (-1, 2, 3)) / _FORCE
         scaled = torch.stack([wrench[:, :, 0], wrench[:, :, 1] * 10], 2).flatten(1).clamp(-5, 5)
         touch = (observation["touch"] / _FORCE).clamp(0, 5)
         t = observation["time"]
         clock = torch.cat([t - self.senses.horizon / 2, (t * self.frequency).sin(), (t * self.frequency).cos()], -1)
-        return torch.cat([(proprio - self.shift) / self.unit, scaled, touch, clock, *pooled, *apart], -1)
+        tool = proprio[:, self._tool]
+        if self.finder is None:
+            seen = [part for name in ("cloud", "first_cloud") for part in self._bodies(observation[name], tool)]
+        else:
+            seen = [part for found in self.finder(observation, tool).values() for part in self._found(found, tool)]
+        return torch.cat([(proprio - self.shift) / self.unit, scaled, touch, clock, *seen], -1)
+
+    def told_apart(
+        self, observation: dict[str, Tensor], bodies: dict[str, Tensor]
+    ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+        """How well bodies are found where they come without labels; see `Finder.told_apart`."""
+        assert self.finder is not None
+        return self.finder.told_apart(observation, observation["proprio"][:, self._tool], bodies)
+
+    def noted(self, observation: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Observations that are read many times, with the bodies that were found in them; see `Finder.noted`."""
+        if self.finder is None:
+            return observation
+        return observation | self.finder.noted(observation, observation["proprio"][:, self._tool])
+
+    def _bodies(self, cloud: Float[Tensor, "batch point 3"], tool: Float[Tensor, "batch 3"]) -> list[Tensor]:
+        bodies = cloud.split(self._split, dim=1)
+        middles = [body.mean(1) for body in bodies]
+        parts = _places(middles, tool)
+        if self.point is not None:
+            for body, middle in zip(bodies, middles):
+                each = self.point((body - middle[:, None]) / _SHAPE)
+                parts += [each.max(1).values, each.mean(1)]  # the mean is what noise on single points leaves alone
+        return parts
+
+    def _found(self, found: Found, tool: Float[Tensor, "batch 3"]) -> list[Tensor]:
+        """The same of bodies that were found, and the shares of the cloud's points that they have."""
+        assert self.point is not None
+        each = self.point(found.relative() / _SHAPE)
+        parts = [*_places(list(found.middle.unbind(1)), tool), found.count / found.cloud.shape[1]]
+        return [*parts, found.largest(each).flatten(1), found.mean(each).flatten(1)]
+
+
+def _places(middles: list[Tensor], tool: Float[Tensor, "batch 3"]) -> list[Tensor]:
+    """Where bodies are from the tool, and from the first of them."""
+    offsets = [middle - tool for middle in middles]
+    offsets += [middle - middles[0] for middle in middles[1:]]
+    return [_both_scales(offset) for offset in offsets]
+
+
+def _both_scales(offset: Float[Tensor, "batch 3"]) -> Float[Tensor, "batch 6"]:
+    """A distance as a share of the work area, and so that millimetres count near zero."""
+    return torch.cat([offset / _LENGTH, 0.5 * (offset / _FINE).asinh()], -1)
 
 
 _CENTRE = torch.tensor([0.46, 0.0, 0.1])  # middle of the work area [m]
 
 
 class Actor(nn.Module):
-    """Gaussian policy with a spread that does not depend on the state."""
+    """Gaussian policy with a spread that does not depend on the state.
+
+    The mean is what a network says of the features, plus a linear law of them that changes with the episode's time: to
+    follow a path that hangs on where things are is such a law, and a network alone comes near it slowly.
+    """
+
+    centre: Tensor
 
     def __init__(self, config: ActorConfig, senses: Senses) -> None:
         super().__init__()
@@ -155,11 +227,18 @@ class Actor(nn.Module):
         self.body = nn.Sequential(
             nn.Linear(self.features.size, w), nn.SiLU(), nn.Linear(w, w), nn.SiLU(), nn.Linear(w, senses.actions)
         )
+        stretches = round(senses.horizon / _WAVE) + 1
+        self.register_buffer("centre", torch.linspace(0.0, senses.horizon, stretches), persistent=False)
+        self.read = nn.Linear(self.features.size, _READ)
+        self.law = nn.Parameter(torch.zeros(stretches * _READ, senses.actions))
         self.log_std = nn.Parameter(torch.full((senses.actions,), config.log_std))
 
     def forward(self, observation: dict[str, Tensor]) -> tuple[Float[Tensor, "batch action"], Float[Tensor, " action"]]:
         """Mean and standard deviation of the action."""
-        return self.body(self.features(observation)), self.log_std.clamp(-4, 0.5).exp()
+        features = self.features(observation)
+        now = (1.0 - (observation["time"] - self.centre).abs() / _WAVE).clamp(min=0.0)  # of a piecewise linear law
+        law = (now[:, :, None] * self.read(features)[:, None]).flatten(1) @ self.law
+        return self.body(features) + law, self.log_std.clamp(-4, 0.5).exp()
 
     @torch.no_grad()
     def act(self, observation: dict[str, np.ndarray]) -> Float[np.ndarray, "n action"]:
@@ -180,11 +259,11 @@ class Actor(nn.Module):
 
 
 class Critic(nn.Module):
-    """Value of sensor readings plus the privileged state."""
+    """Value of sensor readings, but for shapes, plus the privileged state."""
 
     def __init__(self, config: ActorConfig, senses: Senses, privileged: int) -> None:
         super().__init__()
-        self.features = Features(config, senses)
+        self.features = Features(config, senses, shapes=False)
         w = config.width
         self.body = nn.Sequential(
             nn.Linear(self.features.size + privileged, w), nn.SiLU(), nn.Linear(w, w), nn.SiLU(), nn.Linear(w, 1)

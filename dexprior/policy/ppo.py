@@ -8,7 +8,7 @@ Own code, because the prior's KL, the privileged critic and bit-exact resuming d
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +28,7 @@ from dexprior.policy.actor import Actor, ActorConfig, Critic, Senses, gaussian_k
 from dexprior.progress import TrainingLog
 from dexprior.worlds.tasks import Task
 
-__all__ = ["PpoConfig", "train_ppo"]
+__all__ = ["PpoConfig", "train_ppo", "warm_up_of"]
 
 
 @config
@@ -47,18 +47,23 @@ class PpoConfig:
     """Commands in a rollout; None takes a whole episode, fewer must divide it. A run that is interrupted goes on from
     the last iteration at whose end an episode was over."""
     warmup: Annotated[int, Ge(0)] = 5
-    """First iterations that only imitate the prior (KL alone); with no prior there is none."""
+    """First iterations that only imitate the prior (KL alone), on all that was seen so far; with no prior there is
+    none."""
     guided: Annotated[int, Ge(0)] = 3
     """Over so many of them the share of worlds that the prior itself drives falls from all to none: the actor learns
     what the prior would do in the states that the actor gets into (DAgger, Ross et al. 2011)."""
     epochs: Annotated[int, Ge(1)] = 4
     """Passes over each rollout."""
-    warmup_epochs: Annotated[int, Ge(1)] = 14
-    """Passes over each rollout while imitating."""
     minibatch: Annotated[int, Ge(1)] = 960
     """Steps in a gradient step."""
     learning_rate: Annotated[float, Gt(0)] = 3e-4
-    """Adam's; three times as much while imitating."""
+    """Adam's."""
+    warmup_epochs: Annotated[int, Ge(1)] = 14
+    """Passes over each rollout while imitating..."""
+    warmup_minibatch: Annotated[int, Ge(1)] = 320
+    """...with so many steps in a gradient step..."""
+    warmup_rate: Annotated[float, Gt(0)] = 3e-3
+    """...and Adam's rate, which falls to a twentieth of this."""
     discount: Annotated[float, Gt(0), Le(1)] = 0.98
     """Gamma."""
     trace: Annotated[float, Ge(0), Le(1)] = 0.95
@@ -90,6 +95,8 @@ class _Rollout:
     prior_mean: Tensor | None
     prior_weight: Tensor | None
     stats: dict[str, float]
+    bodies: dict[str, Tensor] = field(default_factory=dict)
+    """Of every cloud in which an actor must find them, which body each point lies on."""
 
 
 def train_ppo(
@@ -101,6 +108,7 @@ def train_ppo(
     *,
     seed: int,
     init: Actor | None = None,
+    warm: Path | None = None,
 ) -> tuple[Actor, list[dict[str, float]]]:
     """Train an actor, or go on from `folder/state.safetensors`; returns it with its learning curve.
 
@@ -113,6 +121,7 @@ def train_ppo(
         prior: None trains the same PPO without regularization.
         init: an actor whose weights and spread training starts from; the critic is new, and a warm-up still imitates
             the prior: `warmup=0` keeps what the actor knows.
+        warm: state of a run of `warm_up_of(config)` with the same seed, which this one then goes on from.
 
     Raises:
         BadInput: the prior was built for another panel, action or period, the actor has other sizes than the
@@ -138,15 +147,20 @@ def train_ppo(
     state = folder / "state.safetensors"
     done = 0
     curve: list[dict[str, float]] = []
+    seen: dict[str, Tensor] = {}
     modules = {"actor": actor, "critic": critic}
-    if state.exists():
-        progress, _ = load_training_state(state, modules=modules, optimizers={"adam": optimizer}, config=(config, seed))
+    begun, known = (state, config) if state.exists() else (warm, warm_up_of(config))
+    if begun is not None:
+        progress, arrays = load_training_state(
+            begun, modules=modules, optimizers={"adam": optimizer}, config=(known, seed)
+        )
         done, curve = progress["iteration"], progress["curve"]
+        seen = {name: torch.from_numpy(value) for name, value in arrays.items()}
 
     def save() -> None:
         save_training_state(
             state, modules=modules, optimizers={"adam": optimizer}, progress={"iteration": done, "curve": curve},
-            config=(config, seed),
+            config=(config, seed), arrays={name: value.numpy() for name, value in seen.items()},
         )  # fmt: skip
 
     untrained = {name: copy.deepcopy(module.state_dict()) for name, module in modules.items()}
@@ -156,13 +170,16 @@ def train_ppo(
     with TrainingLog(folder, name, config.iterations * per_iteration, curve) as log:
         while done < config.iterations:
             rng = np.random.default_rng([seed, done])
-            imitate = prior is not None and done < config.warmup
-            guided = max(1.0 - done / config.guided, 0.0) if imitate and config.guided else 0.0
+            imitated = prior if done < config.warmup else None
+            guided = max(1.0 - done / config.guided, 0.0) if imitated is not None and config.guided else 0.0
             rollout = collector.collect(rng, guided=guided)
-            for group in optimizer.param_groups:
-                group["lr"] = config.learning_rate * (3.0 if imitate else 1.0)
             beta = 0.0 if prior is None else _beta(config, done)
-            stats = _update(rollout, actor, critic, optimizer, prior, config, rng, beta, imitate=imitate)
+            if imitated is not None:
+                seen = _joined(seen, rollout)
+                stats = _imitate(seen, rollout, actor, critic, optimizer, imitated, config, rng, done)
+            else:
+                seen = {}
+                stats = _update(rollout, actor, critic, optimizer, prior, config, rng, beta)
             if not _finite(modules):
                 if not state.exists():
                     for module, weights in untrained.items():
@@ -180,6 +197,12 @@ def train_ppo(
                 save()
     env.close()
     return actor.eval(), curve
+
+
+def warm_up_of(config: PpoConfig) -> PpoConfig:
+    """The same training, ending where its warm-up does: what several can share that differ only afterwards."""
+    plain = PpoConfig()
+    return replace(config, iterations=max(config.warmup, 1), kl_start=plain.kl_start, kl_end=plain.kl_end)
 
 
 def _check(prior: BehaviorPrior | None, panel: Panel, env: TaskVectorEnv, task: Task) -> None:
@@ -245,7 +268,7 @@ class _Collector:
         return self._left == 0
 
     @torch.no_grad()
-    def collect(self, rng: np.random.Generator, *, guided: float) -> _Rollout:
+    def collect(self, rng: np.random.Generator, *, guided: float = 0.0) -> _Rollout:
         """The next rollout; in the first `guided` share of the worlds the prior acts."""
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         if self.over:
@@ -277,6 +300,7 @@ class _Collector:
             target=(advantage + value).flatten()[alive],
             prior_mean=flat(rows["mean"]) if known else None,
             prior_weight=flat(rows["weight"]) if known else None,
+            bodies={name: flat([row[name] for row in rows["bodies"]]) for name in rows["bodies"][0]},
             stats={
                 "reward": float(reward.flatten()[alive].mean()),
                 "success": float((torch.from_numpy(info["success"]) & self._alive).float().mean()),
@@ -300,7 +324,9 @@ class _Collector:
             if led:
                 drawn = self._prior.sample(rng, tools[:led], t[:led], self._scene[:led], grips[:led])
                 action[:led] = torch.from_numpy(drawn.astype(np.float32))
+        bodies = {} if self._actor.features.finder is None else info["bodies"]
         row |= {
+            "bodies": {name: torch.from_numpy(lies.astype(np.uint8)) for name, lies in bodies.items()},
             "observation": seen, "privileged": secret, "action": action, "log_prob": log_prob(action, mean, std),
             "value": self._critic(seen, secret), "alive": self._alive.clone(),
         }  # fmt: skip
@@ -331,6 +357,80 @@ def _advantages(reward: Tensor, value: Tensor, config: PpoConfig, ended: Tensor)
     return advantage
 
 
+def _joined(seen: dict[str, Tensor], rollout: _Rollout) -> dict[str, Tensor]:
+    """What was seen before and now, and what the prior would have done there."""
+    assert rollout.prior_mean is not None
+    assert rollout.prior_weight is not None
+    new = {f"observation/{k}": v for k, v in rollout.observation.items()}
+    new |= {f"bodies/{k}": v for k, v in rollout.bodies.items()}
+    new |= {"prior/mean": rollout.prior_mean, "prior/weight": rollout.prior_weight}
+    return {name: torch.cat([seen[name], value]) if seen else value for name, value in new.items()}
+
+
+def _imitate(
+    seen: dict[str, Tensor],
+    rollout: _Rollout,
+    actor: Actor,
+    critic: Critic,
+    optimizer: torch.optim.Optimizer,
+    prior: BehaviorPrior,
+    config: PpoConfig,
+    rng: np.random.Generator,
+    iteration: int,
+) -> dict[str, float]:
+    """Bring the actor nearer to the prior wherever it has been, and let the critic learn from the last rollout.
+
+    An iteration costs the same however much has been seen: as many minibatches as passes over one rollout have.
+    """
+    n = len(rollout.action)
+    batches = config.warmup_epochs * -(-n // config.warmup_minibatch)
+    std = torch.from_numpy(prior.std.astype(np.float32))
+    kls: list[float] = []
+    right: list[float] = []
+    for k in range(batches):
+        share = (iteration + k / batches) / config.warmup
+        _set_rate(optimizer, config.warmup_rate * (1.0 - 0.95 * share))
+        ids = torch.from_numpy(rng.integers(len(seen["prior/mean"]), size=min(config.warmup_minibatch, n)))
+        observation = {name: seen[f"observation/{name}"][ids] for name in rollout.observation}
+        if rollout.bodies and (iteration == 0 or k % _TELLING == 0):
+            bodies = {name: seen[f"bodies/{name}"][ids] for name in rollout.bodies}
+            right.append(_tell_apart(observation, bodies, actor, critic, optimizer))
+        mean, spread = actor(observation)
+        kl = gaussian_kl(mean, spread, seen["prior/mean"][ids], std, seen["prior/weight"][ids]).mean()
+        now = torch.from_numpy(rng.integers(n, size=min(config.warmup_minibatch, n)))
+        kls.append(float(kl.detach()))
+        last = {name: value[now] for name, value in rollout.observation.items()}
+        _descend(kl + _value_loss(rollout, last, now, critic), actor, critic, optimizer, longest=5.0)
+    return {"kl": float(np.mean(kls)), **_found(right)}
+
+
+def _tell_apart(
+    observation: dict[str, Tensor],
+    bodies: dict[str, Tensor],
+    actor: Actor,
+    critic: Critic,
+    optimizer: torch.optim.Optimizer,
+) -> float:
+    """One step in which an actor learns to find bodies from some transitions; the share of points that it had right."""
+    few = slice(0, _TOLD)
+    apart, right = actor.features.told_apart(
+        {name: observation[name][few] for name in ("proprio", *bodies)},
+        {name: lies[few] for name, lies in bodies.items()},
+    )
+    _descend(apart, actor, critic, optimizer, longest=5.0)
+    return float(right)
+
+
+_TOLD = 64  # transitions in such a step
+_STEPS = 16  # of them after an update of PPO: while it runs, what is found must not change
+_TELLING = 4  # minibatches of the imitation for one step, after a first iteration that needs them soon
+
+
+def _found(right: list[float]) -> dict[str, float]:
+    """Of points without labels, the share whose body was found."""
+    return {"found": float(np.mean(right))} if right else {}
+
+
 def _update(
     rollout: _Rollout,
     actor: Actor,
@@ -340,29 +440,48 @@ def _update(
     config: PpoConfig,
     rng: np.random.Generator,
     beta: float,
-    *,
-    imitate: bool,
 ) -> dict[str, float]:
+    """Passes of PPO over a rollout."""
     n = len(rollout.action)
     advantage = (rollout.advantage - rollout.advantage.mean()) / (rollout.advantage.std() + 1e-6)
     prior_std = None if prior is None else torch.from_numpy(prior.std.astype(np.float32))
     kls: list[float] = []
-    for _ in range(config.warmup_epochs if imitate else config.epochs):
+    right: list[float] = []
+    _set_rate(optimizer, config.learning_rate)
+    noted = replace(rollout, observation=actor.features.noted(rollout.observation))
+    for _ in range(config.epochs):
         order = torch.from_numpy(rng.permutation(n))
         for ids in order.split(config.minibatch):
-            terms = _losses(rollout, ids, advantage[ids], actor, critic, prior_std, config)
-            loss = terms["value"]
-            if not imitate:
-                loss = loss + terms["clip"] - config.entropy * terms["entropy"]
+            terms = _losses(noted, ids, advantage[ids], actor, critic, prior_std, config)
+            loss = terms["value"] + terms["clip"] - config.entropy * terms["entropy"]
             if "kl" in terms:
-                if imitate or beta > 0:
-                    loss = loss + (1.0 if imitate else beta) * terms["kl"]
+                loss = loss + beta * terms["kl"] if beta > 0 else loss
                 kls.append(float(terms["kl"].detach()))
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            nn.utils.clip_grad_norm_([*actor.parameters(), *critic.parameters()], 5.0 if imitate else 0.5)
-            optimizer.step()
-    return {"kl": float(np.mean(kls)) if kls else 0.0}
+            _descend(loss, actor, critic, optimizer, longest=0.5)
+    if rollout.bodies:
+        for ids in torch.from_numpy(rng.permutation(n)).split(_TOLD)[:_STEPS]:
+            observation = {name: rollout.observation[name][ids] for name in ("proprio", *rollout.bodies)}
+            bodies = {name: lies[ids] for name, lies in rollout.bodies.items()}
+            right.append(_tell_apart(observation, bodies, actor, critic, optimizer))
+    return {"kl": float(np.mean(kls)) if kls else 0.0, **_found(right)}
+
+
+def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+def _descend(loss: Tensor, actor: Actor, critic: Critic, optimizer: torch.optim.Optimizer, *, longest: float) -> None:
+    """One step against the gradient, which is cut to a `longest` norm."""
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()
+    nn.utils.clip_grad_norm_([*actor.parameters(), *critic.parameters()], longest)
+    optimizer.step()
+
+
+def _value_loss(rollout: _Rollout, observation: dict[str, Tensor], ids: Tensor, critic: Critic) -> Tensor:
+    value = critic(observation, rollout.privileged[ids])
+    return 0.5 * (value - rollout.target[ids]).square().mean()
 
 
 def _losses(
@@ -372,11 +491,10 @@ def _losses(
     """Terms of the loss over a minibatch, unweighted: `value`, `clip`, `entropy` and, with a prior, `kl`."""
     observation = {k: v[ids] for k, v in rollout.observation.items()}
     mean, std = actor(observation)
-    value = critic(observation, rollout.privileged[ids])
     ratio = (log_prob(rollout.action[ids], mean, std) - rollout.log_prob[ids]).exp()
     clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
     terms = {
-        "value": 0.5 * (value - rollout.target[ids]).square().mean(),
+        "value": _value_loss(rollout, observation, ids, critic),
         "clip": -torch.min(ratio * advantage, clipped * advantage).mean(),
         "entropy": std.log().sum(),
     }

@@ -11,13 +11,13 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.behavior import BehaviorPrior
-from dexprior.envs.base import Backend, ObservationSpec, Reading, RobotReading, tracked
+from dexprior.envs.base import Backend, FirstLook, ObservationSpec, Reading, RobotReading, tracked
 from dexprior.envs.panel import Panel
 from dexprior.types import Channel, ChannelKind, Trace
 from dexprior.worlds.measures import slip_rate
-from dexprior.worlds.rigs import joint_slides
+from dexprior.worlds.tasks import Task, expert_of
 
-__all__ = ["Episodes", "Policy", "actor_policy", "prior_policy", "recorded", "run_episodes", "traces"]
+__all__ = ["Episodes", "Policy", "actor_policy", "expert_policy", "prior_policy", "recorded", "run_episodes", "traces"]
 
 Policy = Callable[[dict[str, np.ndarray], Reading], Float[np.ndarray, "n action"]]
 """Observation (and the reading it came from, for open-loop baselines) -> actions."""
@@ -64,6 +64,24 @@ def prior_policy(prior: BehaviorPrior, scene: np.ndarray) -> Policy:
     return act
 
 
+def expert_policy(task: Task) -> Policy:
+    """The scripted expert of a task, who is told where everything is.
+
+    Raises:
+        UnknownName: it has none.
+    """
+    expert, memory = expert_of(task.name), np.zeros((0, 4))
+
+    def act(observation: dict[str, np.ndarray], reading: Reading) -> Float[np.ndarray, "n action"]:
+        nonlocal memory
+        t = float(np.round(reading.t[0] / task.control_dt) * task.control_dt)
+        if t == 0.0:
+            memory = np.zeros((len(reading.t), 4))
+        return expert(tracked(reading), reading.robots, t, memory)  # type: ignore[arg-type]  # joints, tools and touch
+
+    return act
+
+
 def run_episodes(policy: Policy, backend: Backend, panel: Panel) -> Episodes:
     """One episode of each instance; the panel's length is a multiple of the number of worlds.
 
@@ -74,9 +92,9 @@ def run_episodes(policy: Policy, backend: Backend, panel: Panel) -> Episodes:
     parts: list[list[tuple[Reading, np.ndarray]]] = []
     for start in range(0, len(panel), backend.n):
         reading = backend.reset(panel.take(np.arange(start, min(start + backend.n, len(panel)))))
-        rows = []
+        rows, look = [], FirstLook(labels=backend.labels)
         for _ in range(task.steps):
-            action = policy(see.observe(reading), reading)
+            action = policy(see.observe(reading, look.see(reading)), reading)
             reading = backend.step(backend.actions.commands(action))
             rows.append((reading, action))
         parts.append(rows)
@@ -93,7 +111,7 @@ def run_episodes(policy: Policy, backend: Backend, panel: Panel) -> Episodes:
     for k in range(len(backend.actions.rigs)):
         fields = {name: gather(operator.attrgetter(name), robot=k) for name in _FIELDS}
         robots.append(RobotReading(**fields))
-    slides = all(all(joint_slides(rig.end.name)) for rig in backend.actions.rigs)
+    slides = all(all(rig.end.slides) for rig in backend.actions.rigs)
     return Episodes(
         success=np.concatenate([task.success(tracked(rows[-1][0])) for rows in parts]) & ~lost,
         lost=lost,

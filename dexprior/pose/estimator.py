@@ -24,7 +24,7 @@ from dexprior.geometry.torch_rotations import matrix_from_quat as torch_from_qua
 from dexprior.geometry.torch_rotations import matrix_from_rot6d as torch_from_rot6d
 from dexprior.hands.skeleton import forward, forward_torch
 from dexprior.progress import TrainingLog
-from dexprior.types import Camera, HandTrajectory
+from dexprior.types import Camera, HandTrajectory, Side
 
 __all__ = [
     "EstimatorConfig",
@@ -43,6 +43,8 @@ SCHEMA = "dexprior.pose_estimator/1"
 class EstimatorConfig:
     """The estimator and its training."""
 
+    side: Side = "right"
+    """Of the hand that it reads."""
     size: Annotated[int, Ge(16)] = 48
     """Width and height of its input [px]."""
     channels: Annotated[int, Ge(4)] = 32
@@ -119,8 +121,12 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
     """Train on demonstrations' frames with noise and blur, or go on from `folder/state.safetensors`.
 
     Args:
-        stack: clips with frames of `config.size` pixels.
+        stack: clips with frames of `config.size` pixels; those that show a hand of its side are used.
+
+    Raises:
+        BadInput: no clip shows such a hand, or none is as long as the window.
     """
+    stack = stack.of_sides((config.side,))
     length = stack.length
     long = np.flatnonzero(length >= config.window)
     if not len(long):
@@ -128,7 +134,7 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
     torch.manual_seed(seed)
     model = PoseEstimator(config)
     target = _targets(stack)
-    known = torch.from_numpy(stack.hand_known)
+    known = torch.from_numpy(stack.hand_known[:, :, 0])
     model.wrist_mean.copy_(target["wrist"][known].mean(0))
     model.wrist_std.copy_(target["wrist"][known].std(0))
     model.finger_mean.copy_(target["fingers"][known].mean(0))
@@ -156,7 +162,7 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
                 name: torch.stack([value[c, s : s + config.window] for c, s in zip(clips, starts)])
                 for name, value in target.items()
             }
-            terms = _losses(model(frames), batch)
+            terms = _losses(model(frames), batch, config.side)
             optimizer.zero_grad(set_to_none=True)
             sum(terms.values()).backward()  # type: ignore[union-attr]
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -179,18 +185,20 @@ def estimate(
     camera: Camera,
     fps: float,
 ) -> HandTrajectory:
-    """Hand trajectory of a clip.
+    """Trajectory of a clip's hand of the model's side.
 
     Args:
         frames: RGB, of the size that the model was trained for.
-        camera: calibrated; its pose puts the hand into the base frame.
+        camera: calibrated; its pose, in each frame where it moves, puts the hand into the base frame.
 
     Raises:
-        BadInput: frames of another size, or none, or a camera with other intrinsics.
+        BadInput: frames of another size, or none, or a camera with other intrinsics, or with poses for another number
+            of frames.
     """
     size = model.config.size
     if frames.ndim != 4 or frames.shape[1:] != (size, size, 3) or len(frames) == 0:
         raise BadInput(f"frames of shape {frames.shape}: this estimator reads (time, {size}, {size}, 3)")
+    camera.check_frames(len(frames), "the clip")
     trained = model.intrinsics.double().numpy()
     if not np.allclose(_intrinsics(camera), trained, atol=0.01):
         raise BadInput(
@@ -200,17 +208,18 @@ def estimate(
     out = model(torch.from_numpy(frames.astype(np.float32)).permute(0, 3, 1, 2)[None] / 255)
     out = {name: value[0].double().numpy() for name, value in out.items()}
     T = camera.T_base_cam
-    wrist = out["wrist"] @ T[:3, :3].T + T[:3, 3]
-    rotation = T[:3, :3] @ matrix_from_rot6d(out["rotation"])
-    wrist_pose = np.concatenate([wrist, quat_from_matrix(rotation)], axis=1)
+    R = T[..., :3, :3]
+    turned = np.einsum("tij,tj->ti", R, out["wrist"]) if camera.moves else out["wrist"] @ R.T
+    rotation = R @ matrix_from_rot6d(out["rotation"])
+    wrist_pose = np.concatenate([turned + T[..., :3, 3], quat_from_matrix(rotation)], axis=1)
     n = len(frames)
     return HandTrajectory(
         t=np.arange(n) / fps,
-        side="right",
+        side=model.config.side,
         wrist_pose=wrist_pose,
         finger_pose=out["fingers"],
         betas=np.zeros(10),
-        joints=forward(wrist_pose, out["fingers"]),
+        joints=forward(wrist_pose, out["fingers"], side=model.config.side),
         contact=1 / (1 + np.exp(-out["contact"])),
         force=np.maximum(np.expm1(np.clip(out["force"], 0, 6)), 0),
         valid=np.ones(n, dtype=bool),
@@ -245,31 +254,27 @@ def load_estimator(path: str | Path) -> PoseEstimator:
 
 
 def _targets(stack: Stack) -> dict[str, Tensor]:
-    """Wrist in each clip's camera frame, finger rotations' logarithms, joints in the camera frame."""
-    R = np.stack([c.camera.T_base_cam[:3, :3] for c in stack.conditions])[:, None]
-    p = np.stack([c.camera.T_base_cam[:3, 3] for c in stack.conditions])[:, None]
-    wrist = np.einsum(
-        "ctji,ctj->cti",
-        np.broadcast_to(R, (*stack.wrist_pose.shape[:2], 3, 3)),
-        stack.wrist_pose[..., :3] - p,
-    )
-    joints = np.einsum(
-        "ctji,ctnj->ctni",
-        np.broadcast_to(R, (*stack.wrist_pose.shape[:2], 3, 3)),
-        stack.joints - p[:, :, None],
-    )
-    rotation = np.swapaxes(R, -1, -2) @ torch_from_quat(torch.from_numpy(stack.wrist_pose[..., 3:])).numpy()
+    """Of one hand: wrist in the camera's frame then, finger rotations' logarithms, joints in the camera frame."""
+    cameras = [c.camera for c in stack.conditions]
+    frames = stack.valid.shape[1] if any(camera.moves for camera in cameras) else 1
+    T = np.stack([camera.poses(frames) for camera in cameras])
+    R, p = T[..., :3, :3], T[..., :3, 3]
+    pose = stack.wrist_pose[:, :, 0]
+    each = np.broadcast_to(R, (*pose.shape[:2], 3, 3))
+    wrist = np.einsum("ctji,ctj->cti", each, pose[..., :3] - p)
+    joints = np.einsum("ctji,ctnj->ctni", each, stack.joints[:, :, 0] - p[:, :, None])
+    rotation = np.swapaxes(R, -1, -2) @ torch_from_quat(torch.from_numpy(pose[..., 3:])).numpy()
     arrays = {
-        "wrist": wrist, "rotation": rotation, "fingers": stack.finger_pose, "joints": joints,
-        "contact": stack.contact, "force": np.log1p(stack.force),
+        "wrist": wrist, "rotation": rotation, "fingers": stack.finger_pose[:, :, 0], "joints": joints,
+        "contact": stack.contact[:, :, 0], "force": np.log1p(stack.force[:, :, 0]),
     }  # fmt: skip
     return {name: torch.from_numpy(value.astype(np.float32)) for name, value in arrays.items()}
 
 
-def _losses(out: dict[str, Tensor], batch: dict[str, Tensor]) -> dict[str, Tensor]:
+def _losses(out: dict[str, Tensor], batch: dict[str, Tensor], side: Side) -> dict[str, Tensor]:
     rotation = torch_from_rot6d(out["rotation"])
     fingers = torch_from_axis_angle(out["fingers"].unflatten(-1, (15, 3)))
-    joints = forward_torch(out["wrist"], rotation, fingers)
+    joints = forward_torch(out["wrist"], rotation, fingers, side)
     distance = (joints - batch["joints"]).norm(dim=-1).mean(-1)
     # Laplace likelihood of the mean joint error: its scale becomes the reported sigma
     uncertain = distance.detach() / out["log_sigma"].exp() + out["log_sigma"]

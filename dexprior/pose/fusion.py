@@ -31,7 +31,7 @@ def fuse_hands(a: HandTrajectory, b: HandTrajectory) -> HandTrajectory:
         wrist_pose=wrist,
         finger_pose=fingers,
         betas=a.betas,
-        joints=forward(wrist, fingers, a.betas),
+        joints=forward(wrist, fingers, a.betas, a.side),
         contact=(1 - w) * a.contact + w * b.contact,
         force=(1 - w) * a.force + w * b.force,
         valid=a.valid & b.valid,

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
-from dexprior.types import ContactConfiguration, PriorCondition
+from dexprior.geometry.transforms import IDENTITY_POSE
+from dexprior.types import Camera, ContactConfiguration, PriorCondition, Side
 
-__all__ = ["ConditionEncoder", "condition_tensors", "embed_text", "frame_of_target", "straight_path"]
+__all__ = ["ConditionEncoder", "condition_tensors", "embed_text", "frame_of_target", "straight_path", "window_of"]
 
 CONFIGURATION_SIZE = 3 + 6 + 45 + 5 + 15 + 10
 CAMERA_SIZE = 4 + 12
@@ -39,17 +41,35 @@ def embed_text(text: str) -> Float[np.ndarray, 128]:
     return vector / norm if norm else vector
 
 
-def condition_tensors(conditions: list[PriorCondition]) -> dict[str, Tensor]:
-    """Stack conditions: `cloud` (n, points, 6), `moves` (n, points), `points` (n, 16, 3), `start` and `target` (n, 84),
-    `target_at` and `seconds` (n,) [s], `camera` (n, 16), `text` (n, 128).
+def condition_tensors(
+    conditions: list[PriorCondition], frames: int | None = None, *, sides: Sequence[Side] = ("right",)
+) -> dict[str, Tensor]:
+    """Stack conditions: `cloud` (n, points, 6), `moves` (n, points), `points` (n, 16, 3), `start` and `target`
+    (n, hand, 84) of the hands that each `shows` (n, hand), `target_at` and `seconds` (n,) [s], `camera` (n, 16), `text`
+    (n, 128), `pose` and `goal` (n, 7) of those that are `brought` (n,) to a part whose pose is known, and have one.
+
+    Where any camera moves, `camera` is (n, time, 16).
+
+    Args:
+        conditions: with clouds of one size.
+        frames: poses of each camera, then; as many as the longest path has when omitted.
+        sides: of the hands.
 
     Raises:
-        BadInput: clouds of different sizes, or objects followed by different numbers of points.
+        BadInput: clouds of different sizes, objects followed by different numbers of points, or a hand of another side.
     """
     for name in ("cloud", "points"):
         counts = sorted({len(getattr(c, name)) for c in conditions})
         if len(counts) > 1:
             raise BadInput(f"conditions with {' and '.join(map(str, counts))} points in `{name}` cannot be stacked")
+
+    for k, condition in enumerate(conditions):
+        if other := [hand.side for hand in condition.start if hand.side not in sides]:
+            raise BadInput(
+                f"condition {k} asks for {' and '.join(f'a {hand.side} hand' for hand in condition.start)}; only "
+                f"{' and '.join(f'the {side} hand' for side in sides)} is known here, not the {other[0]} one: leave it "
+                "out of start and target, or train a prior on clips that show it"
+            )
 
     def stack(rows: list[np.ndarray]) -> Tensor:
         return torch.from_numpy(np.stack(rows).astype(np.float32))
@@ -58,13 +78,23 @@ def condition_tensors(conditions: list[PriorCondition]) -> dict[str, Tensor]:
         "cloud": stack([c.cloud for c in conditions]),
         "moves": torch.from_numpy(np.stack([c.moves for c in conditions])),
         "points": stack([c.points for c in conditions]),
-        "start": stack([_configuration(c.start) for c in conditions]),
-        "target": stack([_configuration(c.target) for c in conditions]),
+        "start": stack([_configurations(c.start, sides) for c in conditions]),
+        "target": stack([_configurations(c.target, sides) for c in conditions]),
+        "shows": torch.tensor([[side in [hand.side for hand in c.start] for side in sides] for c in conditions]),
         "target_at": torch.tensor([c.target_at for c in conditions], dtype=torch.float32),
         "seconds": torch.tensor([c.seconds for c in conditions], dtype=torch.float32),
-        "camera": stack([_camera(c) for c in conditions]),
+        "camera": stack(_cameras(conditions, frames)),
         "text": stack([embed_text(c.text) for c in conditions]),
+        "pose": stack([IDENTITY_POSE if c.pose is None else c.pose for c in conditions]),
+        "goal": stack([IDENTITY_POSE if c.goal is None else c.goal for c in conditions]),
+        "brought": torch.tensor([c.pose is not None and c.goal is not None for c in conditions]),
     }
+
+
+def _configurations(hands: Sequence[ContactConfiguration], sides: Sequence[Side]) -> Float[np.ndarray, "hand 84"]:
+    """In the order of the sides; zeros for a hand that is not there."""
+    found = {hand.side: _configuration(hand) for hand in hands}
+    return np.stack([found.get(side, np.zeros(CONFIGURATION_SIZE)) for side in sides])
 
 
 def _configuration(c: ContactConfiguration) -> Float[np.ndarray, 84]:
@@ -73,11 +103,26 @@ def _configuration(c: ContactConfiguration) -> Float[np.ndarray, 84]:
     return np.concatenate([c.wrist_pose[:3], rotation, c.finger_pose, touching, c.points.ravel(), c.betas])
 
 
-def _camera(condition: PriorCondition) -> Float[np.ndarray, 16]:
-    camera = condition.camera
+def _cameras(conditions: list[PriorCondition], frames: int | None) -> list[Float[np.ndarray, "*time 16"]]:
+    paths = [len(c.camera.T_base_cam) for c in conditions if c.camera.moves]
+    time = max(paths, default=1) if frames is None else frames
+    rows = [_camera(c.camera, time if paths else 1) for c in conditions]
+    return rows if paths else [row[0] for row in rows]
+
+
+def _camera(camera: Camera, frames: int) -> Float[np.ndarray, "frames 16"]:
     scaled = camera.K / np.array([[camera.width], [camera.height], [1.0]])
     intrinsics = [scaled[0, 0], scaled[1, 1], scaled[0, 2], scaled[1, 2]]
-    return np.concatenate([intrinsics, camera.T_base_cam[:3].ravel()])
+    return np.concatenate([np.tile(intrinsics, (frames, 1)), camera.poses(frames)[:, :3].reshape(frames, 12)], axis=1)
+
+
+def window_of(condition: dict[str, Tensor], start: Int[Tensor, " batch"], frames: int) -> dict[str, Tensor]:
+    """The condition of some frames of each clip: of a camera that moves, its poses there; the rest is the clip's."""
+    camera = condition["camera"]
+    if camera.ndim == 2:
+        return condition
+    rows = start[:, None] + torch.arange(frames, device=start.device)
+    return {**condition, "camera": camera[torch.arange(len(camera), device=start.device)[:, None], rows]}
 
 
 def frame_of_target(condition: dict[str, Tensor], fps: float) -> Float[Tensor, " batch"]:
@@ -86,30 +131,32 @@ def frame_of_target(condition: dict[str, Tensor], fps: float) -> Float[Tensor, "
     return torch.minimum((condition["target_at"] * fps).round(), last).clamp(min=0.0)
 
 
-def straight_path(condition: dict[str, Tensor], frames: int, fps: float) -> Float[Tensor, "batch frames 102"]:
+def straight_path(condition: dict[str, Tensor], frames: int, fps: float) -> Float[Tensor, "batch frames path"]:
     """Straight line from the start to the target, and rest there: what the motion departs from.
 
-    Wrist position [m], rotation (6), fingers (45), then the object's points [m], which start where the condition has
-    them and are shifted to where the target's fingertips touch.
+    Of the first hand wrist position [m], rotation (6) and fingers (45), then the object's points [m], which start where
+    the condition has them and are shifted to where the target's fingertips touch, then of a second hand what is of the
+    first one.
     """
-    hands, points = [condition[name][:, :54] for name in ("start", "target")], condition["points"]
-    touching, tips = condition["target"][:, 54:59, None], condition["target"][:, 59:74].unflatten(1, (5, 3))
+    hands, points = [condition[name][..., :54] for name in ("start", "target")], condition["points"]
+    touching = condition["target"][..., 54:59].flatten(1)[..., None]
+    tips = condition["target"][..., 59:74].flatten(1).unflatten(1, (-1, 3))
     touched = (tips * touching).sum(1) / touching.sum(1).clamp(min=1.0)
     shift = torch.where(touching.sum(1) > 0, touched - points.mean(1), 0.0)[:, None]
-    start = torch.cat([hands[0], points.flatten(1)], -1)
-    end = torch.cat([hands[1], (points + shift).flatten(1)], -1)
+    start = torch.cat([hands[0][:, 0], points.flatten(1), hands[0][:, 1:].flatten(1)], -1)
+    end = torch.cat([hands[1][:, 0], (points + shift).flatten(1), hands[1][:, 1:].flatten(1)], -1)
     frame = torch.arange(frames, device=points.device, dtype=points.dtype)
     u = (frame / frame_of_target(condition, fps).clamp(min=1.0)[:, None]).clamp(max=1.0)[..., None]
     return start[:, None] * (1 - u) + end[:, None] * u
 
 
 class ConditionEncoder(nn.Module):
-    """Six tokens: cloud, start, target, camera, text, times."""
+    """Six tokens: cloud, start, target, camera in the first frame, text, times; of a second hand start and target."""
 
     origin: Tensor
     scale: Tensor
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, hands: int = 1) -> None:
         super().__init__()
         self.point = nn.Sequential(nn.Linear(7, width), nn.SiLU(), nn.Linear(width, width))
         self.cloud = nn.Linear(2 * width + 7, width)
@@ -119,6 +166,8 @@ class ConditionEncoder(nn.Module):
         self.text = nn.Linear(TEXT_SIZE, width)
         self.time = nn.Linear(2, width)
         self.kind = nn.Parameter(0.02 * torch.randn(6, width))
+        self.second = nn.ModuleList([nn.Linear(CONFIGURATION_SIZE, width) for _ in range(2 * (hands - 1))])
+        self.second_kind = nn.Parameter(0.02 * torch.randn(2, width)) if hands > 1 else None
         self.register_buffer("origin", torch.zeros(3))
         self.register_buffer("scale", torch.ones(()))
 
@@ -128,22 +177,34 @@ class ConditionEncoder(nn.Module):
         self.origin.copy_(points.mean(0))
         self.scale.copy_(points.std(0).mean())
 
-    def forward(self, condition: dict[str, Tensor]) -> Float[Tensor, "batch 6 width"]:
-        """Encode stacked conditions."""
+    def forward(self, condition: dict[str, Tensor]) -> Float[Tensor, "batch token width"]:
+        """Encode stacked conditions; where a hand is not there, its tokens say that alone."""
         moves = condition["moves"][..., None].to(condition["cloud"])
         cloud = torch.cat([self._scaled(condition["cloud"], (slice(0, 3),)), moves], dim=-1)
         per_point = self.point(cloud)
         pooled = torch.cat([per_point.amax(1), per_point.mean(1), cloud.mean(1)], dim=-1)
         places = (slice(0, 3), *(slice(59 + 3 * f, 62 + 3 * f) for f in range(5)))
+        hands = [
+            (self._scaled(condition[name][:, k], places), condition["shows"][:, k, None])
+            for k in range(condition["shows"].shape[1])
+            for name in ("start", "target")
+        ]
         tokens = [
             self.cloud(pooled),
-            self.start(self._scaled(condition["start"], places)),
-            self.target(self._scaled(condition["target"], places)),
-            self.camera(condition["camera"]),
+            *(torch.where(shown, layer(hand), 0.0) for layer, (hand, shown) in zip((self.start, self.target), hands)),
+            self.camera(condition["camera"] if condition["camera"].ndim == 2 else condition["camera"][:, 0]),
             self.text(condition["text"]),
             self.time(torch.stack([condition["target_at"], condition["seconds"]], dim=-1) / 4.0),
         ]
-        return torch.stack(tokens, dim=1) + self.kind
+        encoded = torch.stack(tokens, dim=1) + self.kind
+        if self.second_kind is None:
+            return encoded
+        second = [torch.where(shown, layer(hand), 0.0) for layer, (hand, shown) in zip(self.second, hands[2:])]
+        return torch.cat([encoded, torch.stack(second, dim=1) + self.second_kind], dim=1)
+
+    def moved(self, camera: Float[Tensor, "batch time 16"]) -> Float[Tensor, "batch time width"]:
+        """How far a camera has moved since the first frame, as the camera's own token shows it."""
+        return (camera - camera[:, :1]) @ self.camera.weight.T
 
     def _scaled(self, value: Tensor, places: tuple[slice, ...]) -> Tensor:
         """Centre and scale the positions among the numbers; a finger that does not touch keeps its zeros."""

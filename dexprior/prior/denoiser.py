@@ -10,6 +10,7 @@ the motion's present estimate as control maps, so the two can be denoised togeth
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 from diffusers import ConfigMixin, ModelMixin
@@ -18,9 +19,11 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from dexprior.prior.carrying import Carrying
 from dexprior.prior.conditioning import ConditionEncoder, frame_of_target, straight_path
-from dexprior.prior.maps import MAP_CHANNELS, control_maps
-from dexprior.prior.motion import MOTION_SIZE, POINTS, WRIST_ROT
+from dexprior.prior.maps import control_maps, map_channels
+from dexprior.prior.motion import HANDS, POINTS, motion_size
+from dexprior.types import Side
 
 __all__ = ["JointDenoiser"]
 
@@ -38,6 +41,7 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         patch: frames in a motion token.
         channels: of the video stage at half resolution.
         fps: frames per second.
+        sides: of the hands that it knows, in the order of `dexprior.types.SIDES`.
     """
 
     motion_mean: Tensor
@@ -55,68 +59,106 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         channels: int = 40,
         dropout: float = 0.05,
         fps: float = 24.0,
+        sides: Sequence[Side] = ("right",),
     ) -> None:
         super().__init__()
-        self.fps = fps
-        self.motion = MotionStage(frames, size, width, layers, heads, patch, dropout)
-        self.video = VideoStage(channels)
-        self.register_buffer("motion_mean", torch.zeros(MOTION_SIZE))
-        self.register_buffer("motion_std", torch.ones(MOTION_SIZE))
+        self.fps, self.sides = fps, tuple(sides)
+        self.motion = MotionStage(frames, size, width, layers, heads, patch, dropout, len(sides))
+        self.video = VideoStage(channels, len(sides))
+        self.carrying = Carrying()
+        self.register_buffer("motion_mean", torch.zeros(motion_size(len(sides))))
+        self.register_buffer("motion_std", torch.ones(motion_size(len(sides))))
 
     def denoise_motion(
         self,
-        noisy: Float[Tensor, "batch time 112"],
+        noisy: Float[Tensor, "batch time motion"],
         sigma: Float[Tensor, " batch"],
         low_video: Float[Tensor, "batch time 3 low low"],
         video_sigma: Float[Tensor, " batch"],
         condition: dict[str, Tensor],
-    ) -> Float[Tensor, "batch time 112"]:
+    ) -> Float[Tensor, "batch time motion"]:
         """Clean motion, standardised.
 
-        What the condition gives is given: hand and object at the first frame, and the wrist at the target's.
+        What the condition gives is given: hands and object at the first frame, and the wrists at the target's. The rest
+        departs from a straight path, and where it is known what the object is brought to, from `Carrying`. The numbers
+        of a hand that is not there are zero.
 
         Args:
             noisy: (1 - sigma) * clean + sigma * noise, standardised.
             low_video: the noisy video, shrunk by `LOW`.
         """
-        path = straight_path(condition, noisy.shape[1], self.fps)
-        straight = self.motion_mean.expand(*path.shape[:2], -1).clone()
-        straight[..., : POINTS.stop] = path
-        straight = self.standard(straight)
+        straight, unit = self._departure(condition, noisy.shape[1])
         target = frame_of_target(condition, self.fps)
         correction = self.motion(noisy, sigma, low_video, video_sigma, condition, straight, target, self.fps)
-        return torch.where(self._given(target, noisy), straight, straight + correction)
+        clean = torch.where(self._given(target, noisy), straight, straight + unit * correction)
+        return clean if len(self.sides) == 1 else torch.where(self._shown(condition)[:, None], clean, 0.0)
 
-    @staticmethod
-    def _given(target: Float[Tensor, " batch"], motion: Tensor) -> Bool[Tensor, "batch time 112"]:
+    def _departure(
+        self, condition: dict[str, Tensor], frames: int
+    ) -> tuple[Float[Tensor, "batch time motion"], Float[Tensor, "batch time motion"]]:
+        """What the motion departs from, standardised, and the units of what the network adds."""
+        path = straight_path(condition, frames, self.fps)
+        straight = self.motion_mean.expand(*path.shape[:2], -1).clone()
+        straight[..., : POINTS.stop] = path[..., : POINTS.stop]
+        if len(self.sides) > 1:
+            straight[..., HANDS[1].pose] = path[..., POINTS.stop :]
+        unit = torch.ones_like(straight)
+        way, spread = self.carrying(condition, frames, self.fps)
+        known = self.carrying.knows(condition)[:, None, None]
+        straight[..., POINTS] = torch.where(known, way.flatten(2), straight[..., POINTS])
+        unit[..., POINTS] = torch.where(known, spread.expand_as(way).flatten(2) / self.motion_std[POINTS], 1.0)
+        return self.standard(straight), unit
+
+    def _given(self, target: Float[Tensor, " batch"], motion: Tensor) -> Bool[Tensor, "batch time motion"]:
         frame = torch.arange(motion.shape[1], device=motion.device)
         given = torch.zeros(motion.shape, dtype=torch.bool, device=motion.device)
-        given[..., : WRIST_ROT.stop] = (frame == target[:, None])[..., None]
-        given[:, 0, : POINTS.stop] = True
+        given[:, 0, POINTS] = True
+        for places in HANDS[: len(self.sides)]:
+            given[..., places.wrist.start : places.rotation.stop] = (frame == target[:, None])[..., None]
+            given[:, 0, places.pose] = True
         return given
+
+    def _shown(self, condition: dict[str, Tensor]) -> Bool[Tensor, "batch motion"]:
+        """Which numbers belong to the object, or to a hand that is there."""
+        shown = torch.ones_like(self.motion_mean, dtype=torch.bool).repeat(len(condition["shows"]), 1)
+        for k, places in enumerate(HANDS[: len(self.sides)]):
+            for place in places:
+                shown[:, place] = condition["shows"][:, k, None]
+        return shown
 
     def denoise_video(
         self,
         noisy: Float[Tensor, "batch time 3 size size"],
         sigma: Float[Tensor, " batch"],
-        motion: Float[Tensor, "batch time 112"],
-        condition: dict[str, Tensor],
-        known: Bool[Tensor, "batch time 2"] | None = None,
+        guide: Float[Tensor, "batch time channel half half"],
     ) -> Float[Tensor, "batch time 3 size size"]:
         """Clean video in [-1, 1].
 
         Args:
-            motion: standardised motion of the same frames.
-            known: whether hand and object are known; all is when omitted.
+            guide: of the same frames' motion, from `guide_video`.
         """
-        maps = control_maps(self.physical(motion), condition, noisy.shape[-1], known=known)
-        return self.video(noisy, sigma, maps)
+        return self.video(noisy, sigma, guide)
 
-    def physical(self, motion: Float[Tensor, "*batch 112"]) -> Float[Tensor, "*batch 112"]:
+    def guide_video(
+        self,
+        motion: Float[Tensor, "batch time motion"],
+        condition: dict[str, Tensor],
+        known: Bool[Tensor, "batch time part"] | None = None,
+    ) -> Float[Tensor, "batch time channel half half"]:
+        """What the video stage is given of motion and scene: the same for all noise levels.
+
+        Args:
+            motion: standardised.
+            known: whether the first hand, the object, and the second hand are known; all is when omitted.
+        """
+        maps = control_maps(self.physical(motion), condition, self.config.size, sides=self.sides, known=known)
+        return self.video.guide(maps)
+
+    def physical(self, motion: Float[Tensor, "*batch motion"]) -> Float[Tensor, "*batch motion"]:
         """Undo the standardisation."""
         return motion * self.motion_std + self.motion_mean
 
-    def standard(self, motion: Float[Tensor, "*batch 112"]) -> Float[Tensor, "*batch 112"]:
+    def standard(self, motion: Float[Tensor, "*batch motion"]) -> Float[Tensor, "*batch motion"]:
         """Standardise."""
         return (motion - self.motion_mean) / self.motion_std
 
@@ -124,16 +166,19 @@ class JointDenoiser(ModelMixin, ConfigMixin):
 class MotionStage(nn.Module):
     """Transformer over condition tokens and motion tokens."""
 
-    def __init__(self, frames: int, size: int, width: int, layers: int, heads: int, patch: int, dropout: float) -> None:
+    def __init__(
+        self, frames: int, size: int, width: int, layers: int, heads: int, patch: int, dropout: float, hands: int
+    ) -> None:
         super().__init__()
         if frames % patch:
             raise ValueError(f"{frames} frames are no multiple of the patch of {patch}")
         self.patch = patch
         low = (size // LOW) ** 2 * 3
-        self.condition = ConditionEncoder(width)
-        self.embed = nn.Linear(patch * MOTION_SIZE, width)
+        numbers = motion_size(hands)
+        self.condition = ConditionEncoder(width, hands)
+        self.embed = nn.Linear(patch * numbers, width)
         self.see = nn.Linear(patch * low, width)
-        self.guide = nn.Linear(patch * (MOTION_SIZE + 3), width)
+        self.guide = nn.Linear(patch * (numbers + 3), width)
         self.times = nn.ModuleList([SigmaEmbedding(width) for _ in range(2)])
         self.position = nn.Parameter(0.02 * torch.randn(frames // patch, width))
         layer = nn.TransformerEncoderLayer(
@@ -141,21 +186,21 @@ class MotionStage(nn.Module):
         )
         self.blocks = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
         self.norm = nn.LayerNorm(width)
-        self.head = nn.Linear(width, patch * MOTION_SIZE)
+        self.head = nn.Linear(width, patch * numbers)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
     def forward(
         self,
-        noisy: Float[Tensor, "batch time 112"],
+        noisy: Float[Tensor, "batch time motion"],
         sigma: Float[Tensor, " batch"],
         low_video: Float[Tensor, "batch time 3 low low"],
         video_sigma: Float[Tensor, " batch"],
         condition: dict[str, Tensor],
-        straight: Float[Tensor, "batch time 112"],
+        straight: Float[Tensor, "batch time motion"],
         target: Float[Tensor, " batch"],
         fps: float,
-    ) -> Float[Tensor, "batch time 112"]:
+    ) -> Float[Tensor, "batch time motion"]:
         """What the clean motion adds to the straight path, both standardised; nothing attends to frames behind the
         clip's end."""
         phase, shown = _phases(condition, target, noisy.shape[1], fps)
@@ -164,6 +209,9 @@ class MotionStage(nn.Module):
         guide = torch.cat([straight, phase], dim=-1)
         tokens = tokens + self.guide(rearrange(guide, "b (n p) d -> b n (p d)", p=self.patch))
         tokens = tokens + self.position
+        if condition["camera"].ndim == 3:
+            moved = self.condition.moved(condition["camera"][:, : noisy.shape[1]])
+            tokens = tokens + rearrange(moved, "b (n p) w -> b n p w", p=self.patch).mean(dim=2)
         time = self.times[0](sigma) + self.times[1](video_sigma)
         given = self.condition(condition)
         behind = ~rearrange(shown, "b (n p) -> b n p", p=self.patch).any(-1)
@@ -185,13 +233,16 @@ def _phases(
 
 
 class VideoStage(nn.Module):
-    """A small U-Net over frames (two levels), with 1-D convolutions over time between them."""
+    """A small U-Net over frames (two levels), with 1-D convolutions over time between them.
 
-    def __init__(self, channels: int) -> None:
+    Channels come last in memory: on a CPU its convolutions then take little more than half the time.
+    """
+
+    def __init__(self, channels: int, hands: int) -> None:
         super().__init__()
         wide = channels * 3 // 2
         self.time = SigmaEmbedding(wide)
-        self.enter = nn.Conv2d((3 + MAP_CHANNELS + 2) * 4, channels, 3, padding=1)
+        self.enter = nn.Conv2d((3 + map_channels(hands) + 2) * 4, channels, 3, padding=1)
         self.down = FrameBlock(channels, channels, wide)
         self.shrink = nn.Conv2d(channels, wide, 3, stride=2, padding=1)
         self.middle = FrameBlock(wide, wide, wide)
@@ -203,31 +254,49 @@ class VideoStage(nn.Module):
         nn.init.zeros_(self.temporal.weight)
         nn.init.zeros_(self.temporal.bias)  # type: ignore[arg-type]
 
+    def guide(
+        self, maps: Float[Tensor, "batch time channel size size"]
+    ) -> Float[Tensor, "batch time features half half"]:
+        """What the first layer makes of control maps and of places in the frame."""
+        b, t, _, size, _ = maps.shape
+        grid = torch.linspace(-1, 1, size, device=maps.device, dtype=maps.dtype)
+        place = torch.stack(torch.meshgrid(grid, grid, indexing="ij"))[None, None].expand(b, t, -1, -1, -1)
+        seen = _halved(torch.cat([2 * maps - 1, place], 2))
+        entered = nn.functional.conv2d(seen, self.enter.weight[:, _PIXELS:], self.enter.bias, padding=1)
+        return entered.unflatten(0, (b, t))
+
     def forward(
         self,
         noisy: Float[Tensor, "batch time 3 size size"],
         sigma: Float[Tensor, " batch"],
-        maps: Float[Tensor, "batch time channel size size"],
+        guide: Float[Tensor, "batch time features half half"],
     ) -> Float[Tensor, "batch time 3 size size"]:
         """Clean video."""
-        b, t, _, size, _ = noisy.shape
-        grid = torch.linspace(-1, 1, size, device=noisy.device, dtype=noisy.dtype)
-        place = torch.stack(torch.meshgrid(grid, grid, indexing="ij"))[None, None].expand(b, t, -1, -1, -1)
-        x = rearrange(torch.cat([noisy, 2 * maps - 1, place], 2), "b t c y x -> (b t) c y x")
+        b, t = noisy.shape[:2]
         time = self.time(sigma).repeat_interleave(t, 0)
-        x = self.enter(nn.functional.pixel_unshuffle(x, 2))
+        x = nn.functional.conv2d(_halved(noisy), self.enter.weight[:, :_PIXELS], padding=1).add_(guide.flatten(0, 1))
         skip = self.down(x, time)
         h = self.middle(self.shrink(skip), time)
-        y = h.shape[-1]
-        h = h + rearrange(
-            self.temporal(rearrange(h, "(b t) c y x -> (b y x) c t", b=b)),
-            "(b y x) c t -> (b t) c y x",
-            b=b,
-            y=y,
-        )
+        h = h + self._over_time(h, b)
         h = nn.functional.pixel_shuffle(self.grow(self.middle2(h, time)), 2)
         h = self.up(torch.cat([h, skip], 1), time)
-        return rearrange(nn.functional.pixel_shuffle(self.leave(h), 2), "(b t) c y x -> b t c y x", b=b)
+        return nn.functional.pixel_shuffle(self.leave(h), 2).unflatten(0, (b, t))
+
+    def _over_time(self, h: Float[Tensor, "frame wide y x"], clips: int) -> Float[Tensor, "frame wide y x"]:
+        """`temporal`, as a convolution of pictures whose rows are frames: nothing is moved in memory for it."""
+        rows = rearrange(h, "(b t) c y x -> b c t (y x)", b=clips)
+        mixed = nn.functional.conv2d(
+            rows, self.temporal.weight[..., None], self.temporal.bias, padding=(1, 0), groups=self.temporal.groups
+        )
+        return rearrange(mixed, "b c t (y x) -> (b t) c y x", y=h.shape[-2])
+
+
+_PIXELS = 3 * 4  # channels of a frame at half resolution
+
+
+def _halved(frames: Float[Tensor, "batch time channel size size"]) -> Float[Tensor, "frame deeper half half"]:
+    """Each 2x2 pixels as channels, which come last in memory."""
+    return nn.functional.pixel_unshuffle(frames.flatten(0, 1), 2).contiguous(memory_format=torch.channels_last)
 
 
 class FrameBlock(nn.Module):
@@ -242,8 +311,8 @@ class FrameBlock(nn.Module):
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
         """Apply to a batch of frames."""
-        h = self.conv1(nn.functional.silu(self.norm1(x))) + self.shift(time)[..., None, None]
-        return self.skip(x) + self.conv2(nn.functional.silu(self.norm2(h)))
+        h = self.conv1(nn.functional.silu(self.norm1(x))).add_(self.shift(time)[..., None, None])
+        return self.conv2(nn.functional.silu(self.norm2(h))).add_(self.skip(x))
 
 
 class SigmaEmbedding(nn.Module):

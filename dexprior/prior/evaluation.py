@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Bool, Float, UInt8
 
 from dexprior.data.stacks import Stack
 from dexprior.geometry.transforms import fit_rigid, transform_points
 from dexprior.hands.skeleton import FINGER_RADIUS, forward
 from dexprior.prior.conditioning import condition_tensors, embed_text, straight_path
-from dexprior.prior.motion import FINGERS, POINTS, WRIST, WRIST_ROT, decode_motion, encode_motion, known_motion
+from dexprior.prior.motion import HANDS, POINTS, decode_motion, encode_motion, known_motion, motion_size
 from dexprior.stats import bootstrap_mean
 from dexprior.types import PriorCondition, VideoSample
 
@@ -31,20 +31,23 @@ _MOVES = 0.08  # [m/s] matter faster than this moves
 
 @dataclass(frozen=True)
 class Motion:
-    """What is compared of a clip."""
+    """What is compared of a clip: of the hands that it shows."""
 
-    wrist: Float[np.ndarray, "time 3"]
-    joints: Float[np.ndarray, "time 21 3"]
+    wrist: Float[np.ndarray, "time hand 3"]
+    joints: Float[np.ndarray, "time hand 21 3"]
     points: Float[np.ndarray, "time track 3"]
-    contact: Float[np.ndarray, "time 5"]
+    contact: Float[np.ndarray, "time hand 5"]
     fps: float
     frames: UInt8[np.ndarray, "time size size 3"] | None = None
 
     @classmethod
     def of(cls, clip: VideoSample) -> Motion:
         """Of a sample or a demonstration."""
-        hand = clip.hand
-        return cls(hand.wrist_pose[:, :3], hand.joints, clip.object.points, hand.contact, clip.fps, clip.frames)
+        wrist, joints, contact = (
+            np.stack([getattr(hand, name) for hand in clip.hands], axis=1)
+            for name in ("wrist_pose", "joints", "contact")
+        )
+        return cls(wrist[..., :3], joints, clip.object.points, contact, clip.fps, clip.frames)
 
 
 def contact_law_violations(motion: Motion, condition: PriorCondition, *, near: float = _NEAR) -> dict[str, float]:
@@ -77,9 +80,9 @@ def evaluate_prior(samples: Sequence[VideoSample], truth: Stack, train: Stack) -
     nearest = _nearest(train, truth)
     predictors = {
         "prior": [Motion.of(sample) for sample in samples],
-        "constant": [_decoded(mean[: truth.length[k]], truth.fps) for k in range(len(truth))],
+        "constant": [_decoded(mean[: truth.length[k]], truth, k) for k in range(len(truth))],
         "copy": _copies(truth),
-        "nearest": [_fitted(_recorded(train, j), int(truth.length[k])) for k, j in enumerate(nearest)],
+        "nearest": [_fitted(_recorded(train, j, truth.shows[k]), int(truth.length[k])) for k, j in enumerate(nearest)],
         "demonstrations": [_recorded(truth, k) for k in range(len(truth))],
     }
     return {
@@ -97,7 +100,7 @@ def evaluate_samples(motions: Sequence[Motion], truth: Stack) -> dict[str, Any]:
     for k, motion in enumerate(motions):
         real, condition = _recorded(truth, k), truth.conditions[k]
         n = len(real.wrist)
-        hand, thing = truth.hand_known[k, :n], truth.object_known[k, :n]
+        hand, thing = truth.hand_known[k, :n][:, truth.shows[k]], truth.object_known[k, :n]
         at = min(round(condition.target_at * truth.fps), n - 1)
         wrist = np.linalg.norm(motion.wrist - real.wrist, axis=-1)
         joints = np.linalg.norm(motion.joints - real.joints, axis=-1).mean(axis=-1)
@@ -115,7 +118,7 @@ def evaluate_samples(motions: Sequence[Motion], truth: Stack) -> dict[str, Any]:
         if truth.touch_known[k]:
             touching, wanted = motion.contact > 0.5, real.contact > 0.5
             agree.append(float((touching == wanted).mean()))
-            first, hoped = (int(t.any(axis=1).argmax()) if t.any() else None for t in (touching, wanted))
+            first, hoped = (int(t.any(axis=(1, 2)).argmax()) if t.any() else None for t in (touching, wanted))
             if first is not None and hoped is not None:
                 onset.append(1000.0 * abs(first - hoped) / truth.fps)
         laws.append(_violations(motion, condition, np.array(GAPS)))
@@ -145,17 +148,18 @@ def rank_samples(samples: Sequence[VideoSample], conditions: Sequence[PriorCondi
 def _violations(
     motion: Motion, condition: PriorCondition, gaps: Float[np.ndarray, " gap"]
 ) -> tuple[Float[np.ndarray, " gap"], Float[np.ndarray, " gap"]]:
-    away = _away(motion.joints[:, 4::4], motion.points, condition) - FINGER_RADIUS
+    time = len(motion.joints)
+    away = _away(motion.joints[:, :, 4::4].reshape(time, -1, 3), motion.points, condition) - FINGER_RADIUS
     near = away[..., None] < gaps
     speed = np.linalg.norm(np.gradient(motion.points, 1.0 / motion.fps, axis=0), axis=-1).mean(axis=1)
     alone = (speed > _MOVES)[:, None] & ~near.any(axis=1)
-    air = ((motion.contact > 0.5)[..., None] & ~near).any(axis=1)
+    air = ((motion.contact > 0.5).reshape(time, -1, 1) & ~near).any(axis=1)
     return alone.mean(axis=0), air.mean(axis=0)
 
 
 def _away(
-    tips: Float[np.ndarray, "time 5 3"], points: Float[np.ndarray, "time track 3"], condition: PriorCondition
-) -> Float[np.ndarray, "time 5"]:
+    tips: Float[np.ndarray, "time finger 3"], points: Float[np.ndarray, "time track 3"], condition: PriorCondition
+) -> Float[np.ndarray, "time finger"]:
     """Distance of fingertips to the object's surface [m]; each point of the cloud stands for a disc around it."""
     cloud = condition.cloud[condition.moves]
     surface, normal = cloud[:, :3], cloud[:, 3:]
@@ -180,24 +184,33 @@ def _away(
 # --- predictors that learn little ---
 
 
-def _recorded(stack: Stack, k: int) -> Motion:
-    n = stack.length[k]
-    return Motion(
-        stack.wrist_pose[k, :n, :3], stack.joints[k, :n], stack.points[k, :n], stack.contact[k, :n], stack.fps,
-        stack.seen(k),
+def _recorded(stack: Stack, k: int, shown: Bool[np.ndarray, " hand"] | None = None) -> Motion:
+    """The hands that a clip shows, or others."""
+    n, shown = stack.length[k], stack.shows[k] if shown is None else shown
+    wrist, joints, contact = (
+        array[k, :n][:, shown] for array in (stack.wrist_pose, stack.joints, stack.contact)
     )  # fmt: skip
+    return Motion(wrist[..., :3], joints, stack.points[k, :n], contact, stack.fps, stack.seen(k))
 
 
-def _decoded(motion: Float[np.ndarray, "time 112"], fps: float) -> Motion:
-    parts = decode_motion(motion)
-    joints = forward(parts["wrist_pose"], parts["finger_pose"])
-    return Motion(parts["wrist_pose"][:, :3], joints, parts["points"], parts["contact"], fps)
+def _decoded(motion: Float[np.ndarray, "time motion"], truth: Stack, k: int) -> Motion:
+    """The hands that clip k of the truth shows."""
+    shown = [hand for hand in range(len(truth.sides)) if truth.shows[k, hand]]
+    parts = [decode_motion(motion, hand) for hand in shown]
+    joints = [
+        forward(part["wrist_pose"], part["finger_pose"], side=truth.sides[hand]) for part, hand in zip(parts, shown)
+    ]
+    wrist, contact = (np.stack([part[name] for part in parts], axis=1) for name in ("wrist_pose", "contact"))
+    return Motion(wrist[..., :3], np.stack(joints, axis=1), parts[0]["points"], contact, truth.fps)
 
 
-def _mean_motion(train: Stack) -> Float[np.ndarray, "time 112"]:
+def _mean_motion(train: Stack) -> Float[np.ndarray, "time motion"]:
     """Frame by frame; a clip that has ended, or does not know a number, has no say."""
     motion, known = encode_motion(train), known_motion(train)
     overall = (motion * known).sum(axis=(0, 1)) / np.maximum(known.sum(axis=(0, 1)), 1)
+    for places in HANDS[: len(train.sides)]:
+        if not known[..., places.rotation].any():
+            overall[places.rotation] = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0]
     count = known.sum(axis=0)
     return np.where(count > 0, (motion * known).sum(axis=0) / np.maximum(count, 1), overall)
 
@@ -205,27 +218,33 @@ def _mean_motion(train: Stack) -> Float[np.ndarray, "time 112"]:
 def _copies(truth: Stack) -> list[Motion]:
     """The straight path of each condition; the target's fingers touch from half of the way on."""
     time = truth.frames.shape[1]
-    path = straight_path(condition_tensors(truth.conditions), time, truth.fps).double().numpy()
-    motion = np.zeros((*path.shape[:2], encode_motion(truth[:1]).shape[-1]))
-    for group in (WRIST, WRIST_ROT, FINGERS, POINTS):
-        motion[..., group] = path[..., group]
+    asked = condition_tensors(truth.conditions, sides=truth.sides)
+    path = straight_path(asked, time, truth.fps).double().numpy()
+    motion = np.zeros((*path.shape[:2], motion_size(len(truth.sides))))
+    motion[..., : POINTS.stop] = path[..., : POINTS.stop]
+    if len(truth.sides) > 1:
+        motion[..., HANDS[1].pose] = path[..., POINTS.stop :]
     copies = []
     for k, condition in enumerate(truth.conditions):
-        made = _decoded(motion[k, : truth.length[k]], truth.fps)
+        made = _decoded(motion[k, : truth.length[k]], truth, k)
         late = np.arange(len(made.wrist)) >= condition.target_at * truth.fps / 2
-        copies.append(Motion(made.wrist, made.joints, made.points, late[:, None] * condition.target.touching, made.fps))
+        touching = np.stack([hand.touching for hand in condition.target])
+        copies.append(Motion(made.wrist, made.joints, made.points, late[:, None, None] * touching, made.fps))
     return copies
 
 
 def _nearest(train: Stack, truth: Stack) -> list[int]:
-    """For each held-out clip the training clip whose condition is nearest, in units of the training set's spread."""
+    """For each held-out clip the training clip whose condition is nearest, in units of the training set's spread.
+
+    Of those that show the same hands; of all where none does.
+    """
 
     def described(stack: Stack) -> tuple[np.ndarray, np.ndarray]:
         rows = [
             np.concatenate(
                 [
-                    c.start.wrist_pose[:3], c.target.wrist_pose[:3], c.points.mean(axis=0),
-                    [c.target_at / 10, c.seconds / 10],
+                    *(np.mean([h.wrist_pose[:3] for h in hands], axis=0) for hands in (c.start, c.target)),
+                    c.points.mean(axis=0), [c.target_at / 10, c.seconds / 10],
                 ]
             )
             for c in stack.conditions
@@ -235,6 +254,7 @@ def _nearest(train: Stack, truth: Stack) -> list[int]:
     (places, texts), (asked, words) = described(train), described(truth)
     scale = max(float(places.std(axis=0).mean()), 1e-6)
     distance = np.linalg.norm((asked[:, None] - places) / scale, axis=-1) + 2.0 * (1.0 - words @ texts.T)
+    distance += np.where((truth.shows[:, None] != train.shows).any(axis=-1), 1e6, 0.0)
     return [int(k) for k in distance.argmin(axis=1)]
 
 

@@ -2,65 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from dexprior.prior.motion import WRIST, WRIST_ROT, joints_of, points_of
+from dexprior.prior.motion import HANDS, joints_of, points_of
+from dexprior.types import Side
 
-__all__ = ["MAP_CHANNELS", "control_maps", "fixed_map", "project"]
+__all__ = ["control_maps", "fixed_map", "map_channels", "project"]
 
-MAP_CHANNELS = 10
-"""Wrist and palm, five fingers, forearm, object centre, object points, the scene's other points."""
-
+_OF_HAND, _OF_SCENE = 7, 3
+_WIDTHS = ([0.03] * 6 + [0.05], [0.02, 0.015])
 _FOREARM = torch.tensor([0.03, 0.06, 0.09])  # along the wrist's x [m]
 
 
-def project(camera: Float[Tensor, "batch 16"], points: Float[Tensor, "batch *n 3"]) -> Float[Tensor, "batch *n 2"]:
+def map_channels(hands: int) -> int:
+    """Wrist and palm, five fingers and forearm of the first hand; object centre, object points, the scene's other
+    points; then the same seven of a second hand."""
+    return _OF_HAND * hands + _OF_SCENE
+
+
+def project(
+    camera: Float[Tensor, "batch *time 16"], points: Float[Tensor, "batch *n 3"]
+) -> Float[Tensor, "batch *n 2"]:
     """Image coordinates in [0, 1] of points in the base frame.
 
     Args:
-        camera: focal lengths and centre as shares of the image, then T_base_cam's upper 3x4 block, row by row.
+        camera: focal lengths and centre as shares of the image, then T_base_cam's upper 3x4 block, row by row; one, or
+            one for each frame of points (batch, time, n, 3).
     """
-    shape = (len(camera), *([1] * (points.ndim - 2)))
-    T = camera[:, 4:].reshape(*shape, 3, 4)
+    shape = (*camera.shape[:-1], *([1] * (points.ndim - camera.ndim)))
+    T = camera[..., 4:].reshape(*shape, 3, 4)
     local = torch.einsum("...ji,...j->...i", T[..., :3], points - T[..., 3])
     depth = local[..., 2].clamp(min=0.05)
-    focal, centre = camera[:, 0:2].reshape(*shape, 2), camera[:, 2:4].reshape(*shape, 2)
+    focal, centre = camera[..., 0:2].reshape(*shape, 2), camera[..., 2:4].reshape(*shape, 2)
     return focal * local[..., :2] / depth[..., None] + centre
 
 
 def control_maps(
-    motion: Float[Tensor, "batch time 112"],
+    motion: Float[Tensor, "batch time motion"],
     condition: dict[str, Tensor],
     size: int,
     *,
-    known: Bool[Tensor, "batch time 2"] | None = None,
+    sides: Sequence[Side] = ("right",),
+    known: Bool[Tensor, "batch time part"] | None = None,
 ) -> Float[Tensor, "batch time channel size size"]:
-    """Ten maps a frame in [0, 1].
+    """Ten maps a frame in [0, 1], and seven more for a second hand; a hand that is not there is not drawn.
 
     Args:
         motion: in metres.
-        condition: `cloud`, `moves` and `camera`; of the cloud, what does not move is drawn.
+        condition: `cloud`, `moves` and `camera`, of these very frames where it moves; of the cloud, what does not move
+            is drawn.
         size: of the maps [px].
-        known: whether the hand, and the object, is known; what is not is not drawn. All is known when omitted.
+        sides: of the hands.
+        known: whether the first hand, the object, and the second hand are known; what is not is not drawn. All is known
+            when omitted.
     """
-    joints, points = joints_of(motion), points_of(motion)
-    forward = motion[..., WRIST_ROT][..., :3]  # the wrist's x axis: away from the fingers
-    arm = motion[..., None, WRIST] + _FOREARM.to(motion)[:, None] * forward[..., None, :]
-    camera = condition["camera"]
-    hand = [joints[:, :, [0, 1, 5, 9, 13, 17]], *(joints[:, :, 1 + 4 * f : 5 + 4 * f] for f in range(5)), arm]
-    moving = [points.mean(dim=2, keepdim=True), points]
-    widths = [0.03] * 6 + [0.05, 0.02, 0.015]
-    maps = torch.stack([_splat(project(camera, g), size, w) for g, w in zip([*hand, *moving], widths)], dim=2)
-    if known is not None:
-        drawn = known[..., [0] * len(hand) + [1] * len(moving), None, None]
-        maps = maps * drawn.to(maps)
-    return torch.cat([maps, fixed_map(condition, size)[:, None].expand(-1, maps.shape[1], -1, -1, -1)], dim=2)
+    points = points_of(motion)
+    groups = [_hand(motion, sides[0], 0), [points.mean(dim=2, keepdim=True), points]]
+    groups += [_hand(motion, side, k) for k, side in enumerate(sides) if k]
+    widths = [*_WIDTHS, *[_WIDTHS[0]] * (len(sides) - 1)]
+    if len(sides) > 1:
+        shows = condition["shows"][:, None].expand(-1, motion.shape[1], -1)
+        shown = torch.stack([shows[..., 0], torch.ones_like(shows[..., 0]), shows[..., 1]], dim=-1)
+        known = shown if known is None else known & shown
+    drawn = []
+    for part, (group, width) in enumerate(zip(groups, widths)):
+        maps = torch.stack([_splat(project(condition["camera"], g), size, w) for g, w in zip(group, width)], dim=2)
+        drawn.append(maps if known is None else maps * known[..., part, None, None, None].to(maps))
+    fixed = fixed_map(condition, size)[:, :, None].expand(-1, motion.shape[1], -1, -1, -1)
+    return torch.cat([*drawn[:2], fixed, *drawn[2:]], dim=2)
 
 
-def fixed_map(condition: dict[str, Tensor], size: int) -> Float[Tensor, "batch 1 size size"]:
-    """The cloud's points that do not move, as one map."""
+def _hand(motion: Float[Tensor, "batch time motion"], side: Side, hand: int) -> list[Float[Tensor, "batch time n 3"]]:
+    """Palm, fingers and forearm."""
+    joints, places = joints_of(motion, side, hand), HANDS[hand]
+    away = motion[..., places.rotation][..., :3] * (1.0 if side == "right" else -1.0)  # from the fingers, along x
+    arm = motion[..., None, places.wrist] + _FOREARM.to(motion)[:, None] * away[..., None, :]
+    return [joints[:, :, [0, 1, 5, 9, 13, 17]], *(joints[:, :, 1 + 4 * f : 5 + 4 * f] for f in range(5)), arm]
+
+
+def fixed_map(condition: dict[str, Tensor], size: int) -> Float[Tensor, "batch time size size"]:
+    """The cloud's points that do not move, as one map; as one a frame where the camera does."""
     pixels = project(condition["camera"], condition["cloud"][:, None, :, :3])
     return _splat(pixels, size, 0.015, ~condition["moves"][:, None])
 

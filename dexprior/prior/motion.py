@@ -1,6 +1,12 @@
-"""Motion as numbers for a network: hand, object and contact of one frame in one vector, and back."""
+"""Motion as numbers for a network: hands, object and contact of one frame in one vector, and back.
+
+one hand    | wrist 3 + 6, fingers 45 | points 48 | contact 5, force 5 |
+two hands   | the same, of the right hand                              | wrist, fingers, contact, force of the left |
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -17,18 +23,53 @@ from dexprior.geometry.rotations import (
 from dexprior.geometry.torch_rotations import matrix_from_axis_angle
 from dexprior.geometry.torch_rotations import matrix_from_rot6d as torch_matrix_from_rot6d
 from dexprior.hands.skeleton import forward_torch
-from dexprior.types import TRACKS
+from dexprior.types import TRACKS, Side
 
-__all__ = ["MOTION_SIZE", "decode_motion", "encode_motion", "joints_of", "known_motion", "points_of", "standardise"]
+__all__ = [
+    "HANDS",
+    "POINTS",
+    "Places",
+    "decode_motion",
+    "encode_motion",
+    "joints_of",
+    "known_motion",
+    "motion_size",
+    "points_of",
+    "standardise",
+]
 
-WRIST, WRIST_ROT, FINGERS = slice(0, 3), slice(3, 9), slice(9, 54)
+
+class Places(NamedTuple):
+    """Where the numbers of one hand stand."""
+
+    wrist: slice
+    rotation: slice
+    """Of the wrist: the first two columns of its matrix."""
+    fingers: slice
+    contact: slice
+    force: slice
+    """log(1 + N)."""
+
+    @property
+    def pose(self) -> slice:
+        """Wrist, rotation and fingers."""
+        return slice(self.wrist.start, self.fingers.stop)
+
+
 POINTS = slice(54, 54 + 3 * TRACKS)
-CONTACT, FORCE = slice(POINTS.stop, POINTS.stop + 5), slice(POINTS.stop + 5, POINTS.stop + 10)
-MOTION_SIZE = FORCE.stop
-"""Wrist 3 + 6, finger axis-angles 45, points of the object 16 x 3, contact 5, log(1 + force) 5."""
+HANDS = (
+    Places(slice(0, 3), slice(3, 9), slice(9, 54), slice(102, 107), slice(107, 112)),
+    Places(slice(112, 115), slice(115, 121), slice(121, 166), slice(166, 171), slice(171, 176)),
+)
+"""Of the first hand, and of the second one where there are two."""
 
 
-def encode_motion(stack: Stack) -> Float[np.ndarray, "clip time 112"]:
+def motion_size(hands: int) -> int:
+    """Numbers of a frame with so many hands."""
+    return HANDS[hands - 1].force.stop
+
+
+def encode_motion(stack: Stack) -> Float[np.ndarray, "clip time motion"]:
     """Motion vectors of recorded clips: metres, radians, and the wrist's rotation by its first two columns.
 
     Raises:
@@ -36,66 +77,76 @@ def encode_motion(stack: Stack) -> Float[np.ndarray, "clip time 112"]:
     """
     if stack.points.shape[2] != TRACKS:
         raise BadInput(f"objects followed by {stack.points.shape[2]} points: the prior's motion has {TRACKS}")
-    return np.concatenate(
-        [
-            stack.wrist_pose[..., :3],
-            rot6d_from_matrix(matrix_from_quat(stack.wrist_pose[..., 3:])),
-            stack.finger_pose,
-            stack.points.reshape(*stack.points.shape[:2], -1),
-            stack.contact,
-            np.log1p(stack.force),
-        ],
-        axis=-1,
-    )
+    motion = np.zeros((*stack.valid.shape, motion_size(len(stack.sides))))
+    motion[..., POINTS] = stack.points.reshape(*stack.points.shape[:2], -1)
+    for k, places in enumerate(HANDS[: len(stack.sides)]):
+        motion[..., places.wrist] = stack.wrist_pose[:, :, k, :3]
+        motion[..., places.rotation] = rot6d_from_matrix(matrix_from_quat(stack.wrist_pose[:, :, k, 3:]))
+        motion[..., places.fingers] = stack.finger_pose[:, :, k]
+        motion[..., places.contact] = stack.contact[:, :, k]
+        motion[..., places.force] = np.log1p(stack.force[:, :, k])
+    return motion
 
 
-def known_motion(stack: Stack) -> Bool[np.ndarray, "clip time 112"]:
+def known_motion(stack: Stack) -> Bool[np.ndarray, "clip time motion"]:
     """Which of those numbers were measured."""
-    known = np.zeros((*stack.valid.shape, MOTION_SIZE), dtype=bool)
-    known[..., : FINGERS.stop] = stack.hand_known[..., None]
+    known = np.zeros((*stack.valid.shape, motion_size(len(stack.sides))), dtype=bool)
     known[..., POINTS] = stack.object_known[..., None]
-    known[..., CONTACT.start :] = (stack.valid & stack.touch_known[:, None])[..., None]
+    for k, places in enumerate(HANDS[: len(stack.sides)]):
+        known[..., places.pose] = stack.hand_known[:, :, k, None]
+        touch = stack.touch_known & stack.shows[:, k]
+        known[..., places.contact.start : places.force.stop] = (stack.valid & touch[:, None])[..., None]
     return known
 
 
-def decode_motion(motion: Float[np.ndarray, "*batch 112"]) -> dict[str, np.ndarray]:
-    """Poses, points, contact probabilities and forces of motion vectors; inverse of `encode_motion`."""
-    motion = np.asarray(motion, dtype=np.float64)
-    quat = quat_from_matrix(matrix_from_rot6d(motion[..., WRIST_ROT]))
+def decode_motion(motion: Float[np.ndarray, "*batch motion"], hand: int = 0) -> dict[str, np.ndarray]:
+    """Pose, contact probabilities and forces of one hand, and the object's points; inverse of `encode_motion`."""
+    motion, places = np.asarray(motion, dtype=np.float64), HANDS[hand]
+    quat = quat_from_matrix(matrix_from_rot6d(motion[..., places.rotation]))
     return {
-        "wrist_pose": np.concatenate([motion[..., WRIST], quat], axis=-1),
-        "finger_pose": motion[..., FINGERS],
+        "wrist_pose": np.concatenate([motion[..., places.wrist], quat], axis=-1),
+        "finger_pose": motion[..., places.fingers],
         "points": motion[..., POINTS].reshape(*motion.shape[:-1], TRACKS, 3),
-        "contact": np.clip(motion[..., CONTACT], 0.0, 1.0),
-        "force": np.maximum(np.expm1(np.clip(motion[..., FORCE], 0.0, 6.0)), 0.0),
+        "contact": np.clip(motion[..., places.contact], 0.0, 1.0),
+        "force": np.maximum(np.expm1(np.clip(motion[..., places.force], 0.0, 6.0)), 0.0),
     }
 
 
 def standardise(
-    motion: Float[np.ndarray, "clip time 112"], known: Bool[np.ndarray, "clip time 112"]
+    motion: Float[np.ndarray, "clip time motion"], known: Bool[np.ndarray, "clip time motion"]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Mean and spread of every number over the frames that know it, with one spread within each group.
 
     Numbers that hardly change would otherwise be blown up to unit variance, and their noise with them. What no frame
     knows has mean zero and spread one.
     """
-    flat, seen = motion.reshape(-1, MOTION_SIZE), known.reshape(-1, MOTION_SIZE)
+    size = motion.shape[-1]
+    flat, seen = motion.reshape(-1, size), known.reshape(-1, size)
     count = np.maximum(seen.sum(axis=0), 1)
     mean = (flat * seen).sum(axis=0) / count
     variance = ((flat - mean) ** 2 * seen).sum(axis=0) / count
-    spread = np.ones(MOTION_SIZE)
-    for group in (WRIST, WRIST_ROT, FINGERS, POINTS, CONTACT, FORCE):
+    spread = np.ones(size)
+    for group in (POINTS, *(place for places in HANDS for place in places if place.stop <= size)):
         if seen[:, group].any():
             spread[group] = max(float(np.sqrt(variance[group].mean())), 1e-3)
     return mean, spread
 
 
-def joints_of(motion: Float[Tensor, "*batch 112"]) -> Float[Tensor, "*batch 21 3"]:
-    """Joint positions in the base frame, differentiable [m]."""
-    fingers = matrix_from_axis_angle(motion[..., FINGERS].unflatten(-1, (15, 3)))
-    return forward_torch(motion[..., WRIST], torch_matrix_from_rot6d(motion[..., WRIST_ROT]), fingers)
+def joints_of(motion: Float[Tensor, "*batch motion"], side: Side, hand: int = 0) -> Float[Tensor, "*batch 21 3"]:
+    """Joint positions of one hand in the base frame, differentiable [m].
+
+    Args:
+        motion: in metres.
+        side: of the hand.
+        hand: its place.
+    """
+    places = HANDS[hand]
+    fingers = matrix_from_axis_angle(motion[..., places.fingers].unflatten(-1, (15, 3)))
+    return forward_torch(
+        motion[..., places.wrist], torch_matrix_from_rot6d(motion[..., places.rotation]), fingers, side
+    )
 
 
-def points_of(motion: Float[Tensor, "*batch 112"]) -> Float[Tensor, "*batch 16 3"]:
+def points_of(motion: Float[Tensor, "*batch motion"]) -> Float[Tensor, "*batch 16 3"]:
     """Points of the object in the base frame [m]."""
     return motion[..., POINTS].unflatten(-1, (TRACKS, 3))

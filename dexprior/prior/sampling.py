@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,14 @@ from dexprior.data.stacks import resized_camera
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.geometry.transforms import fit_rigid, pose_multiply, transform_points
 from dexprior.hands.skeleton import forward
-from dexprior.prior.conditioning import condition_tensors
+from dexprior.prior.conditioning import condition_tensors, window_of
 from dexprior.prior.denoiser import LOW, JointDenoiser
-from dexprior.prior.motion import decode_motion
-from dexprior.types import HandTrajectory, ObjectTrajectory, PriorCondition, VideoSample
+from dexprior.prior.motion import POINTS, decode_motion
+from dexprior.types import ContactConfiguration, HandTrajectory, ObjectTrajectory, PriorCondition, Side, VideoSample
 
 __all__ = ["HandObjectPipeline", "load_prior", "save_prior"]
 
-SCHEMA = "dexprior.prior/2"
+SCHEMA = "dexprior.prior/4"
 MOTION_SIGMA = 0.005
 """Claimed spread of a sample's own joints [m]: about the error of wrist and goal on held-out conditions."""
 
@@ -33,8 +34,8 @@ MOTION_SIGMA = 0.005
 class HandObjectPipeline(DiffusionPipeline):
     """Samples hand-object clips.
 
-    The motion takes `motion_steps` Euler steps of the flow; the video follows `lag` steps behind and takes
-    `video_steps`. While both are under way each sees the other.
+    The motion takes `motion_steps` Euler steps of the flow; the video takes `video_steps`, the first `overlap` of them
+    beside the motion's last ones. While both are under way each sees the other.
     """
 
     denoiser: JointDenoiser
@@ -62,8 +63,9 @@ class HandObjectPipeline(DiffusionPipeline):
         *,
         seed: int = 0,
         motion_steps: int = 12,
-        video_steps: int = 3,
+        video_steps: int = 2,
         overlap: int = 1,
+        alike: bool = False,
         provenance: dict[str, Any] | None = None,
     ) -> list[VideoSample]:
         """One sample for each condition, as long as it says.
@@ -73,12 +75,15 @@ class HandObjectPipeline(DiffusionPipeline):
         Args:
             conditions: what to sample for; repeat one to get several samples of it.
             seed: sample k depends on (seed, k) only, not on how many are drawn together.
-            motion_steps, video_steps: Euler steps of each stream.
+            motion_steps, video_steps: Euler steps of each stream. The video's last one starts from a noise level of
+                1 / (steps + 1): docs/decisions/0037.
             overlap: how many of the motion's last steps the video already follows.
+            alike: start all samples from the noise of the first, so that they differ by their conditions alone.
 
         Raises:
-            BadInput: no condition, or one whose clip is longer than those that the prior was trained on, or an overlap
-                that exceeds either stream.
+            BadInput: no condition, or one whose clip is longer than those that the prior was trained on, whose camera
+                moves through another number of frames, or with a hand that the prior does not know; or an overlap that
+                exceeds either stream.
         """
         if not conditions:
             raise BadInput("nothing to sample: the list of conditions is empty")
@@ -92,49 +97,67 @@ class HandObjectPipeline(DiffusionPipeline):
                 f"a condition asks for {max(lengths)} frames (and one for {min(lengths)}); this prior samples 1 to "
                 f"{frames} at {fps:g} a second"
             )
-        condition = {k: v.to(self.device) for k, v in condition_tensors(conditions).items()}
-        motion = self._noise(len(conditions), (frames, net.motion_mean.shape[0]), seed, 0)
-        video = self._noise(len(conditions), (frames, 3, size, size), seed, 1)
-        for scheduler, steps in ((self.motion_scheduler, motion_steps), (self.video_scheduler, video_steps)):
-            scheduler.set_timesteps(sigmas=np.linspace(1.0, 1.0 / steps, steps), device=self.device)
+        for k, (asked, n) in enumerate(zip(conditions, lengths)):
+            asked.camera.check_frames(n, f"condition {k}")
+        stacked = condition_tensors(conditions, frames, sides=net.sides)
+        condition = {k: v.to(self.device) for k, v in stacked.items()}
+        draws = [0] * len(conditions) if alike else list(range(len(conditions)))
+        motion = self._noise(draws, (frames, net.motion_mean.shape[0]), seed, 0)
+        video = self._noise(draws, (frames, 3, size, size), seed, 1)
+        for scheduler, steps, last in (
+            (self.motion_scheduler, motion_steps, 1.0 / motion_steps),
+            (self.video_scheduler, video_steps, 1.0 / (video_steps + 1)),
+        ):
+            scheduler.set_timesteps(sigmas=np.linspace(1.0, last, steps), device=self.device)
         first_video = motion_steps - overlap
-        clean_motion = motion
+        clean_motion, low = motion, _lowered(video)
+        begin = torch.zeros(1, dtype=torch.long, device=self.device)
+        guides: list[Tensor] = []
+        # in a step a frame sees its neighbours: so many behind a clip's end are needed, whatever lies behind those
+        needed = [min(n + video_steps + net.config.patch, frames) for n in lengths]
         for k in self.progress_bar(range(first_video + video_steps)):
             v = min(max(k - first_video, 0), video_steps)
             if k < motion_steps:
                 sigma = self.motion_scheduler.sigmas[k].expand(len(conditions)).to(motion)
                 video_sigma = self.video_scheduler.sigmas[v].expand(len(conditions)).to(motion)
-                low = torch.nn.functional.avg_pool2d(video.flatten(0, 1), LOW).unflatten(0, video.shape[:2])
                 clean_motion = net.denoise_motion(motion, sigma, low, video_sigma, condition)
                 velocity = (motion - clean_motion) / sigma[:, None, None]
                 motion = self.motion_scheduler.step(velocity, self.motion_scheduler.timesteps[k], motion)[0]
             if k >= first_video:
                 sigma = self.video_scheduler.sigmas[v].expand(len(conditions)).to(video)
-                clean = torch.cat(
-                    [
-                        net.denoise_video(
-                            video[i : i + 4], sigma[i : i + 4], clean_motion[i : i + 4],
-                            {name: value[i : i + 4] for name, value in condition.items()},
+                if k < motion_steps or not guides:
+                    guides = [
+                        net.guide_video(
+                            clean_motion[i, None, :n],
+                            window_of({name: x[i, None] for name, x in condition.items()}, begin, n),
                         )
-                        for i in range(0, len(conditions), 4)
+                        for i, n in enumerate(needed)
                     ]
-                )  # fmt: skip
+                clean = video.clone()
+                for i, n in enumerate(needed):  # one after the other: a clip fits in a processor's cache
+                    clean[i, :n] = net.denoise_video(video[i, None, :n], sigma[i, None], guides[i])[0]
                 velocity = (video - clean) / sigma[:, None, None, None, None]
                 video = self.video_scheduler.step(velocity, self.video_scheduler.timesteps[v], video)[0]
+                low = _lowered(video)
         pixels = ((video.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 1, 3, 4, 2).cpu().numpy()
         physical = net.physical(motion).double().cpu().numpy()
         origin = {"source": "prior", "seed": seed, **(provenance or {})}
         return [
-            _sample(c, m[:n], p[:n], fps, size, {**origin, "index": k})
+            _sample(c, m[:n], p[:n], fps, size, net.sides, {**origin, "index": k})
             for k, (c, m, p, n) in enumerate(zip(conditions, physical, pixels, lengths))
         ]
 
-    def _noise(self, n: int, shape: tuple[int, ...], seed: int, stream: int) -> Tensor:
+    def _noise(self, draws: Sequence[int], shape: tuple[int, ...], seed: int, stream: int) -> Tensor:
         rows = []
-        for k in range(n):
+        for k in draws:
             entropy = int(np.random.default_rng([seed, stream, k]).integers(2**62))
             rows.append(torch.randn(shape, generator=torch.Generator().manual_seed(entropy)))
         return torch.stack(rows).to(self.device)
+
+
+def _lowered(video: Float[Tensor, "batch time 3 size size"]) -> Float[Tensor, "batch time 3 low low"]:
+    """As the motion stage sees it."""
+    return torch.nn.functional.avg_pool2d(video.flatten(0, 1), LOW).unflatten(0, video.shape[:2])
 
 
 def save_prior(denoiser: JointDenoiser, folder: Path, *, seed: int, extra: dict[str, Any]) -> Path:
@@ -179,29 +202,17 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
 
 def _sample(
     condition: PriorCondition,
-    motion: Float[np.ndarray, "time 112"],
+    motion: Float[np.ndarray, "time motion"],
     frames: UInt8[np.ndarray, "time size size 3"],
     fps: float,
     size: int,
+    sides: Sequence[Side],
     provenance: dict[str, Any],
 ) -> VideoSample:
-    parts = decode_motion(motion)
     n = len(frames)
     t = np.arange(n) / fps
-    hand = HandTrajectory(
-        t=t,
-        side=condition.start.side,
-        wrist_pose=parts["wrist_pose"],
-        finger_pose=parts["finger_pose"],
-        betas=condition.start.betas,
-        joints=forward(parts["wrist_pose"], parts["finger_pose"], condition.start.betas),
-        contact=parts["contact"],
-        force=parts["force"],
-        valid=np.ones(n, dtype=bool),
-        sigma=np.full((n, 21), MOTION_SIGMA),
-        scale_known=True,
-    )
-    points, pose = parts["points"], None
+    hands = [_sampled_hand(start, decode_motion(motion, sides.index(start.side)), t) for start in condition.start]
+    points, pose = motion[:, POINTS].reshape(n, -1, 3), None
     if condition.pose is not None:
         moved = fit_rigid(condition.points, points)
         points, pose = transform_points(moved, condition.points), pose_multiply(moved, condition.pose)
@@ -210,8 +221,25 @@ def _sample(
         frames=frames,
         fps=fps,
         camera=resized_camera(condition.camera, size),
-        hand=hand,
+        hands=tuple(hands),
         object=thing,
-        contact=contact_schedule(hand, thing),
+        contact=contact_schedule(hands, thing),
         provenance=provenance,
+    )
+
+
+def _sampled_hand(start: ContactConfiguration, parts: dict[str, np.ndarray], t: np.ndarray) -> HandTrajectory:
+    n = len(t)
+    return HandTrajectory(
+        t=t,
+        side=start.side,
+        wrist_pose=parts["wrist_pose"],
+        finger_pose=parts["finger_pose"],
+        betas=start.betas,
+        joints=forward(parts["wrist_pose"], parts["finger_pose"], start.betas, start.side),
+        contact=parts["contact"],
+        force=parts["force"],
+        valid=np.ones(n, dtype=bool),
+        sigma=np.full((n, 21), MOTION_SIGMA),
+        scale_known=True,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,11 +16,12 @@ from dexprior.config import Ge, Gt, Le, config
 from dexprior.data.plain_clips import PlainClips
 from dexprior.data.stacks import Stack, resized
 from dexprior.errors import BadInput
-from dexprior.prior.conditioning import condition_tensors
+from dexprior.prior.conditioning import condition_tensors, window_of
 from dexprior.prior.denoiser import LOW, JointDenoiser
-from dexprior.prior.maps import MAP_CHANNELS, fixed_map, project
-from dexprior.prior.motion import CONTACT, POINTS, WRIST, encode_motion, joints_of, known_motion, points_of, standardise
+from dexprior.prior.maps import fixed_map, map_channels, project
+from dexprior.prior.motion import HANDS, POINTS, encode_motion, joints_of, known_motion, points_of, standardise
 from dexprior.progress import TrainingLog
+from dexprior.types import Side
 
 __all__ = ["PriorConfig", "PriorData", "batch_losses", "draw_batch", "train_prior", "video_tensor"]
 
@@ -60,6 +62,8 @@ class PriorConfig:
     """Share of motion examples that see pure noise for video: at sampling, motion leads."""
     holdout: Annotated[float, Ge(0), Le(0.9)] = 0.1
     """Share of clips kept for evaluation: a function of their seeds."""
+    sides: tuple[Side, ...] | None = None
+    """Of the hands that it learns: of right, left; all that the clips show when omitted. Others are left out."""
     precision: Literal["no", "bf16"] = "no"
     """Mixed precision of accelerate."""
     checkpoint_every: Annotated[int, Ge(1)] = 100
@@ -70,6 +74,8 @@ class PriorConfig:
         for name, value, divisor in rules:
             if value % divisor:
                 raise BadInput(f"prior.{name} = {value}: must be a multiple of {divisor}")
+        if self.sides is not None and (not self.sides or len(set(self.sides)) < len(self.sides)):
+            raise BadInput(f"prior.sides = {self.sides}: give right, left or both, each once")
 
 
 class PriorData:
@@ -90,9 +96,10 @@ class PriorData:
         self.length: Int[np.ndarray, " clip"] = stack.length
         motion, known = encode_motion(stack)[:, rows], known_motion(stack)[:, rows]
         known[:, time:] = False
+        self.sides = stack.sides
         self.mean, self.spread = standardise(motion, known)
         self.motion, self.known = torch.from_numpy(motion.astype(np.float32)), torch.from_numpy(known)
-        self.condition = condition_tensors(stack.conditions)
+        self.condition = condition_tensors(stack.conditions, len(rows), sides=stack.sides)
         self.size = stack.frames.shape[2]
         self.low: UInt8[np.ndarray, "clip time low low 3"] = np.stack(
             [resized(clip, self.size // LOW)[rows] for clip in stack.frames]
@@ -127,7 +134,7 @@ def train_prior(
     Random numbers of a step depend on (seed, step) alone, so a resumed run equals an uninterrupted one.
 
     Args:
-        stack: clips with frames of `config.size` pixels, of any lengths.
+        stack: clips with frames of `config.size` pixels, of any lengths; the prior knows the hands of its sides.
         folder: for checkpoints, TensorBoard logs and, by accelerate, every rank's share of the work.
         plain: clips without hands, at the stack's size and rate, in windows of `config.video_window`; they train the
             video stage, which then sees empty control maps.
@@ -151,11 +158,12 @@ def train_prior(
     data = PriorData(stack, config.patch)
     model = JointDenoiser(
         frames=data.motion.shape[1], size=config.size, width=config.width, layers=config.layers,
-        heads=config.heads, patch=config.patch, channels=config.channels, fps=stack.fps,
+        heads=config.heads, patch=config.patch, channels=config.channels, fps=stack.fps, sides=stack.sides,
     )  # fmt: skip
     model.motion_mean.copy_(torch.from_numpy(data.mean))
     model.motion_std.copy_(torch.from_numpy(data.spread))
     model.motion.condition.fit(data.condition["cloud"])
+    model.carrying.fit(stack)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     state_file = folder / "state.safetensors"
     settings = (config, seed) if plain is None else (config, seed, plain.fingerprint)
@@ -207,9 +215,9 @@ class _Losses(torch.nn.Module):
 
     def forward(
         self,
-        motion: Float[Tensor, "batch time 112"],
-        known: Bool[Tensor, "batch time 112"],
-        motion_noise: Float[Tensor, "batch time 112"],
+        motion: Float[Tensor, "batch time motion"],
+        known: Bool[Tensor, "batch time motion"],
+        motion_noise: Float[Tensor, "batch time motion"],
         sigma: Float[Tensor, " batch"],
         low: Float[Tensor, "batch time 3 low low"],
         low_noise: Float[Tensor, "batch time 3 low low"],
@@ -225,22 +233,28 @@ class _Losses(torch.nn.Module):
         seen = (1 - v) * low + v * low_noise / LOW  # averaging LOW x LOW pixels divides the noise by LOW
         predicted = model.denoise_motion(noisy, sigma, seen, video_sigma, condition)
         weight = torch.ones_like(clean[0, 0])
-        weight[WRIST], weight[POINTS], weight[CONTACT] = 4.0, 0.5, 2.0
+        weight[POINTS] = 0.5
+        hands = HANDS[: len(model.sides)]
+        for places in hands:
+            weight[places.wrist], weight[places.contact] = 4.0, 2.0
         error = (predicted - clean).square()
         velocity = (predicted.diff(dim=1) - clean.diff(dim=1)).square()
-        joints = joints_of(model.physical(predicted).float()) - joints_of(motion.float())
+        physical = model.physical(predicted).float()
+        apart = [
+            joints_of(physical, side, k) - joints_of(motion.float(), side, k) for k, side in enumerate(model.sides)
+        ]
+        joints = torch.stack([(part / 0.05).square().mean((-1, -2)) for part in apart], dim=-1)
         seen_twice = known[:, 1:] & known[:, :-1]
         terms = {
             "motion": _mean(weight * error, known) + 0.5 * _mean(weight * velocity, seen_twice),
-            "joints": _mean((joints / 0.05).square().mean((-1, -2)), known[..., 0]),
+            "joints": _mean(joints, known[..., [places.wrist.start for places in hands]]),
         }
         if video is not None:
             sv = video["sigma"][:, None, None, None, None]
             noisy_video = (1 - sv) * video["clean"] + sv * video["noise"]
             window = model.standard(video["motion"])
-            predicted_video = model.denoise_video(
-                noisy_video, video["sigma"], window, video["condition"], video["known"]
-            )
+            guide = model.guide_video(window, video["condition"], video["known"])
+            predicted_video = model.denoise_video(noisy_video, video["sigma"], guide)
             terms["video"] = (video["weight"] * (predicted_video - video["clean"]).abs()).mean()
             if "plain" in video:
                 terms["plain"] = self._plain(**video["plain"])
@@ -254,8 +268,9 @@ class _Losses(torch.nn.Module):
     ) -> Tensor:
         """The video loss of clips whose motion nobody knows."""
         s = sigma[:, None, None, None, None]
-        empty = clean.new_zeros(*clean.shape[:2], MAP_CHANNELS, *clean.shape[3:])
-        return (self.model.video((1 - s) * clean + s * noise, sigma, empty) - clean).abs().mean()
+        empty = clean.new_zeros(*clean.shape[:2], map_channels(len(self.model.sides)), *clean.shape[3:])
+        guide = self.model.video.guide(empty)
+        return (self.model.video((1 - s) * clean + s * noise, sigma, guide) - clean).abs().mean()
 
 
 def batch_losses(model: JointDenoiser, batch: dict[str, Any]) -> dict[str, Tensor]:
@@ -308,8 +323,10 @@ def draw_batch(
             torch.stack([rows[c, s : s + config.video_window] for c, s in zip(chosen, starts)]).to(device)
             for rows in (data.motion, data.known)
         )
-        known = known[..., [WRIST.start, POINTS.start]]
-        condition = _move(data.conditions(chosen), device)
+        first, *second = (places.wrist.start for places in HANDS[: len(data.sides)])
+        known = known[..., [first, POINTS.start, *second]]
+        part = window_of(data.conditions(chosen), torch.from_numpy(starts), config.video_window)
+        condition = _move(part, device)
         batch["video"] = {
             "clean": clean,
             "noise": normal(clean.shape),
@@ -317,7 +334,7 @@ def draw_batch(
             "motion": window,
             "known": known,
             "condition": condition,
-            "weight": _foreground(window, known, condition, data.size),
+            "weight": _foreground(window, known, condition, data.size, data.sides),
         }
         if plain is not None:
             pixels = video_tensor(plain.draw(np.random.default_rng([seed, step, rank, 2]), config.plain_clips), device)
@@ -341,15 +358,17 @@ def _mean(values: Tensor, known: Tensor) -> Tensor:
 
 
 def _foreground(
-    motion: Float[Tensor, "batch time 112"],
-    known: Bool[Tensor, "batch time 2"],
+    motion: Float[Tensor, "batch time motion"],
+    known: Bool[Tensor, "batch time part"],
     condition: dict[str, Tensor],
     size: int,
+    sides: Sequence[Side],
 ) -> Float[Tensor, "batch time 1 size size"]:
-    """Pixels near hand, object and what it is put into count more; the table is most of the picture and easy."""
-    hand, thing = joints_of(motion), points_of(motion)[:, :, ::4]
-    drawn = known.repeat_interleave(torch.tensor([hand.shape[2], thing.shape[2]], device=known.device), dim=2)
-    pixels = project(condition["camera"], torch.cat([hand, thing], dim=2))
+    """Pixels near hands, object and what it is put into count more; the table is most of the picture and easy."""
+    first, *second = (joints_of(motion, side, k) for k, side in enumerate(sides))
+    parts = [first, points_of(motion)[:, :, ::4], *second]
+    drawn = known.repeat_interleave(torch.tensor([part.shape[2] for part in parts], device=known.device), dim=2)
+    pixels = project(condition["camera"], torch.cat(parts, dim=2))
     grid = (torch.arange(size, device=motion.device) + 0.5) / size
     gauss = torch.exp(-0.5 * ((grid - pixels[..., None]) / 0.04) ** 2)
     x, y = gauss[..., 0, :], gauss[..., 1, :] * drawn[..., None].to(gauss)

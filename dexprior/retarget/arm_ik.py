@@ -9,14 +9,17 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.geometry.rotations import rotation_angle
-from dexprior.hands.catalog import model_hash
+from dexprior.robots.arm7 import ARM_JOINTS, GRIPPER_JOINTS, HOME, MAX_OPENING, add_arm
+from dexprior.robots.identity import model_hash
 from dexprior.types import JointTrajectory
-from dexprior.worlds.arm import ARM, ARM_JOINTS, GRIPPER_JOINTS, HOME, MAX_OPENING
 
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["solve_arm"]
+__all__ = ["ARM_WITH_GRIPPER", "solve_arm"]
+
+ARM_WITH_GRIPPER = "arm7+parallel"
+"""What such trajectories say they are of: arm and end effector, as the catalog names them."""
 
 _POSITION_TOLERANCE = 0.003  # [m]
 _ROTATION_TOLERANCE = 0.1  # [rad]
@@ -25,7 +28,12 @@ _ITERATIONS = 8
 
 @cache
 def _arm() -> tuple[mujoco.MjModel, str]:
-    model = ARM.compile()
+    import mujoco
+
+    spec = mujoco.MjSpec()
+    spec.compiler.degree = False
+    add_arm(spec)
+    model = spec.compile()
     return model, model_hash(model)
 
 
@@ -80,7 +88,7 @@ def solve_arm(
     feasible = np.linalg.norm(poses[:, :3] - tool[:, :3], axis=1) < _POSITION_TOLERANCE
     feasible &= rotation_angle(poses[:, 3:], tool[:, 3:]) < _ROTATION_TOLERANCE
     return JointTrajectory(
-        robot=ARM.name,
+        robot=ARM_WITH_GRIPPER,
         model_hash=identity,
         names=(*ARM_JOINTS, *GRIPPER_JOINTS),
         t=t,

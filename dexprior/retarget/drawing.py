@@ -13,8 +13,10 @@ from dexprior.data.objects import object_frame
 from dexprior.errors import BadInput, UnknownName
 from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.geometry.transforms import invert_pose, look_at, pose_multiply
-from dexprior.hands.catalog import Robot, model_hash
 from dexprior.hands.skeleton import BONES
+from dexprior.robots.catalog import fingers_of
+from dexprior.robots.identity import model_hash
+from dexprior.robots.machines import EndEffector
 from dexprior.types import HandTrajectory, JointTrajectory, ObjectTrajectory
 from dexprior.worlds.render import FrameRenderer
 
@@ -58,6 +60,7 @@ class View:
 
 _FOVY = 40.0  # [degree], vertical
 _CAMERA = "drawing"
+_UNSEEN = 4  # group of what is not drawn: sites are places, not shapes
 
 
 def view_of(
@@ -80,7 +83,7 @@ def view_of(
 
 def draw_robot(
     trajectory: JointTrajectory,
-    robot: Robot,
+    robot: EndEffector,
     view: View,
     *,
     object: ObjectTrajectory | None = None,
@@ -104,12 +107,13 @@ def draw_robot(
         every: draw every n-th frame.
 
     Raises:
-        BadInput: the trajectory is another robot's, or another version's of it.
+        BadInput: the trajectory is another robot's, or another version's of it; the robot follows no human hand.
         NoGraphics: this machine cannot render.
     """
     import mujoco
 
-    if trajectory.robot != robot.name or trajectory.model_hash != model_hash(robot.compile()):
+    wrist = fingers_of(robot).wrist
+    if trajectory.robot != robot.name or trajectory.model_hash != model_hash(robot.model):
         raise BadInput(
             f"the trajectory is of {trajectory.robot!r} (model {trajectory.model_hash}), not of this "
             f"{robot.name!r}: retarget again"
@@ -122,12 +126,12 @@ def draw_robot(
     model = spec.compile()
     data = mujoco.MjData(model)
     address = [int(model.joint(name).qposadr[0]) for name in trajectory.names]
-    base = int(model.body(robot.base).mocapid[0])
+    base = int(model.body(robot.root).mocapid[0])
     thing = int(model.body("drawn_object").mocapid[0]) if object is not None else -1
     data.mocap_pos[base], data.mocap_quat[base] = 0.0, [1.0, 0.0, 0.0, 0.0]
     data.qpos[address] = trajectory.q[0]
     mujoco.mj_kinematics(model, data)
-    T_base_tool = _site_pose(data, model.site(robot.tool).id)
+    T_base_tool = _site_pose(data, model.site(wrist).id)
     root_pose = pose_multiply(trajectory.ee_pose, invert_pose(T_base_tool))
 
     shown = None if object is None else object_frame(object)
@@ -143,11 +147,13 @@ def draw_robot(
     return frames
 
 
-def _scene(robot: Robot, view: View) -> mujoco.MjSpec:
+def _scene(robot: EndEffector, view: View) -> mujoco.MjSpec:
     import mujoco
 
     spec = robot.build()
-    spec.body(robot.base).mocap = True  # it follows the wrist, whatever gravity says
+    spec.body(robot.root).mocap = True  # it follows the wrist, whatever gravity says
+    for site in spec.sites:
+        site.group = _UNSEEN
     for texture in [t for t in spec.textures if t.type == mujoco.mjtTexture.mjTEXTURE_SKYBOX]:
         spec.delete(texture)
     spec.worldbody.add_light(pos=[1.0, -0.6, 1.6], dir=[-0.55, 0.3, -0.8], diffuse=[0.6] * 3, castshadow=True)
@@ -273,7 +279,7 @@ def beside(panels: Sequence[Frames], titles: Sequence[str] = ()) -> Frames:
 def draw_retargeting(
     hand: HandTrajectory,
     trajectory: JointTrajectory,
-    robot: Robot,
+    robot: EndEffector,
     *,
     clip: Frames | None = None,
     image: Float[np.ndarray, "time 21 2"] | None = None,

@@ -27,8 +27,10 @@ from jaxtyping import Float
 from dexprior.config import Ge, Gt, config
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat
-from dexprior.hands.catalog import Robot, model_hash
-from dexprior.hands.kinematics import HandKinematics
+from dexprior.robots.catalog import fingers_of
+from dexprior.robots.hand_kinematics import HandKinematics
+from dexprior.robots.identity import model_hash
+from dexprior.robots.machines import EndEffector, Fingers
 from dexprior.types import FINGERS, HandTrajectory, JointTrajectory, ObjectTrajectory
 
 __all__ = ["HandRetargetConfig", "HandRetargeting", "human_vectors", "retarget_hand"]
@@ -82,7 +84,7 @@ class HandRetargeting:
 
 def retarget_hand(
     hand: HandTrajectory,
-    robot: Robot,
+    robot: EndEffector,
     *,
     config: HandRetargetConfig | None = None,
     object: ObjectTrajectory | None = None,
@@ -95,26 +97,25 @@ def retarget_hand(
 
     Args:
         hand: the human hand.
-        robot: an entry of the catalog with kind "hand".
+        robot: a hand of the catalog that can follow a human one.
         config: weights.
         object: what the hand moves, returned unchanged; it must have the hand's time stamps.
 
     Raises:
-        BadInput: the robot is not a hand with a thumb, it is a hand of the other side, or the object's times
-            are others.
+        BadInput: the robot has no fingers that follow a human hand's, it is a hand of the other side, or the object's
+            times are others.
+        MissingExtra: the package that holds the robot is not installed.
     """
     config = config or HandRetargetConfig()
-    if robot.kind != "hand" or "thumb" not in robot.tips or len(robot.tips) < 2:
-        raise BadInput(f"{robot.name!r} is not a hand with a thumb: choose one of kind 'hand'")
-    if robot.side not in (None, hand.side):
-        raise BadInput(f"{robot.name!r} is a {robot.side} hand, the human's is {hand.side}: mirror the clip")
+    fingers = fingers_of(robot)
+    if fingers.side != hand.side:
+        raise BadInput(f"{robot.name!r} is a {fingers.side} hand, the human's is {hand.side}: mirror the clip")
     if object is not None and not np.array_equal(object.t, hand.t):
         raise BadInput(
             f"the object has {len(object)} frames, the hand {len(hand)}, or their times differ: resample one"
         )
-    model = robot.compile()
-    kinematics = HandKinematics.of(robot, model)
-    problem = _Problem.of(hand, robot, kinematics, config)
+    kinematics = HandKinematics.of(robot)
+    problem = _Problem.of(hand, fingers, kinematics, config)
     q = problem.solve(config)
     points, _ = kinematics.forward(q)
     tip_error, pinch_error = problem.errors(points)
@@ -124,11 +125,11 @@ def retarget_hand(
     R = matrix_from_quat(hand.wrist_pose[:, 3:])
     local_tips = points[:, list(kinematics.tips)]
     wrist_pose = hand.wrist_pose.copy()
-    wrist_pose[:, :3] += R @ _reach_offset(hand, robot, local_tips)
+    wrist_pose[:, :3] += R @ _reach_offset(hand, fingers.names, local_tips)
     tips = np.einsum("tij,tkj->tki", R, local_tips) + wrist_pose[:, None, :3]
     trajectory = JointTrajectory(
         robot=robot.name,
-        model_hash=model_hash(model),
+        model_hash=model_hash(robot.model),
         names=robot.joints,
         t=hand.t,
         q=q,
@@ -138,12 +139,14 @@ def retarget_hand(
     return HandRetargeting(trajectory, object, tips, tip_error, pinch_error)
 
 
-def _reach_offset(hand: HandTrajectory, robot: Robot, tips: Float[np.ndarray, "time finger 3"]) -> np.ndarray:
+def _reach_offset(
+    hand: HandTrajectory, fingers: tuple[str, ...], tips: Float[np.ndarray, "time finger 3"]
+) -> np.ndarray:
     """Mean vector from the robot's touching fingertips to the human's, wrist frame [m]."""
-    contact = hand.contact[:, [FINGERS.index(f) for f in robot.fingers]]
+    contact = hand.contact[:, [FINGERS.index(f) for f in fingers]]
     if contact.sum() < 1e-6:
         return np.zeros(3)
-    human = human_vectors(hand, robot.fingers)[0]
+    human = human_vectors(hand, fingers)[0]
     return np.einsum("tf,tfi->i", contact, human - tips) / contact.sum()
 
 
@@ -186,14 +189,15 @@ class _Problem:
     upper: Float[np.ndarray, " joint"]
 
     @classmethod
-    def of(cls, hand: HandTrajectory, robot: Robot, kinematics: HandKinematics, config: HandRetargetConfig) -> _Problem:
-        fingers = robot.fingers
+    def of(
+        cls, hand: HandTrajectory, robot: Fingers, kinematics: HandKinematics, config: HandRetargetConfig
+    ) -> _Problem:
+        fingers = robot.names
         thumb = fingers.index("thumb")
         lower, upper = kinematics.lower.copy(), kinematics.upper.copy()
         rest = np.clip(0.0, lower, upper) + 0.15 * (upper - np.clip(0.0, lower, upper))
-        for name, value in robot.fixed.items():
-            column = robot.joints.index(name)
-            lower[column] = upper[column] = rest[column] = value
+        still = list(kinematics.fixed)
+        lower[still] = upper[still] = rest[still] = np.clip(0.0, lower[still], upper[still])
         flat, _ = kinematics.forward(np.clip(np.zeros((1, len(rest))), lower, upper))
         tips, distals, bases, length = human_vectors(hand, fingers)
         reach = np.linalg.norm(flat[0, : len(fingers)] - kinematics.bases, axis=-1)
@@ -204,7 +208,7 @@ class _Problem:
         vector = tips - tips[:, thumb : thumb + 1]
         distance = np.linalg.norm(vector, axis=-1)
         near = 1 / (1 + np.exp(np.clip((distance - config.pinch_distance) / 0.004, -50, 50)))
-        touching = 2 * robot.tip_radius
+        touching = 2 * kinematics.tip_radius
         mean_scale = float(scale.mean())
         far = 2 * config.pinch_distance  # from here on distances scale with the hand
         gap = np.interp(distance, [0, config.touch_distance, far], [0, touching, mean_scale * far])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,11 +19,12 @@ from dexprior.families import Event, ParameterFamily, Phenomena
 from dexprior.families.sensors.sampler import quantised
 from dexprior.reading import as_described, integer, mapping, number, numbers, text
 from dexprior.transfer.divergence import Signals
-from dexprior.worlds.tasks import Recording, Scenes, Task, TaskWorlds, expert_of, make_task, record
+from dexprior.worlds.tasks import Recording, Scenes, Task, TaskWorlds, episode, expert_of, make_task, record
 
-__all__ = ["CHANNELS", "Probe", "SensorNoise", "as_the_expert_did", "probe_of", "replay", "wiping"]
+__all__ = ["CHANNELS", "Probe", "SensorNoise", "as_the_expert_did", "probe_of", "replay", "until_touched", "wiping"]
 
 _SCHEMA = "dexprior.probe/1"
+_FELT = 0.3  # [N] on a fingertip
 CHANNELS = {"joints": "rad", "force": "N", "touch": "N", "slip": "m/s"}
 """What is logged, with units: joints of the arm, wrench at the wrist (torques in N m), normal forces on the fingertips,
 slip of what is held."""
@@ -149,6 +150,21 @@ def wiping(task: Task, *, seconds: float = 2.5, speed: float = 0.1, period: floa
     return Probe(task=task, scene={"middle": np.array([[0.48, 0.0]]), "yaw": np.zeros(1)}, actions=actions, every=4)
 
 
+def until_touched(probe: Probe, family: ParameterFamily, *, seconds: float = 0.8) -> Probe:
+    """A probe cut so long after fingertips first feel something in the middle of a family: later, contacts diverge.
+
+    Args:
+        probe: what is replayed.
+        family: whose medians the world has.
+        seconds: that are kept after the first touch, or after the start where nothing is felt.
+    """
+    logged = replay(replace(probe, repeatability=0.0), family, family.medians()[None], repeats=1, seed=0, noisy=False)
+    touch = logged.values.get("touch", np.zeros((1, 1, 1, 1)))
+    felt = np.flatnonzero(touch[0, 0].max(axis=1) > _FELT)
+    steps = int(((logged.t[felt[0]] if len(felt) else 0.0) + seconds) / probe.task.control_dt + 1e-9)
+    return replace(probe, actions=probe.actions[:steps])
+
+
 def probe_of(task: Task, family: ParameterFamily, *, seed: int) -> Probe:
     """The motion that a task is probed with: wiping where it wipes, what its expert does elsewhere."""
     return wiping(task) if task.name == "wipe" else as_the_expert_did(task, family, seed=seed)
@@ -170,16 +186,13 @@ def as_the_expert_did(task: Task, family: ParameterFamily, *, seed: int, every: 
     worlds = TaskWorlds(task, 1, family=family, threads=1)
     scene = task.sample(np.random.default_rng(seed), 1)
     worlds.reset(np.arange(1), scene, [family.as_dict(family.medians())])
-    expert, memory, actions = expert_of(task.name), np.zeros((1, 4)), []
-    solved = False
-    for k in range(round(task.horizon / task.control_dt)):
-        truth = worlds.truth()
-        actions.append(expert(truth, worlds.view.rigs, k * task.control_dt, memory)[0])
-        worlds.step(actions[-1][None])
-        solved |= bool(task.success(worlds.truth())[0])
+    actions, solved = [], False
+    for step in episode(worlds, expert_of(task.name)):
+        actions.append(step.action[0])
+        solved |= bool(task.success(step.truth)[0])
     if not solved:
         raise BadInput(f"task {task.name!r}: its expert does not solve the instance of seed {seed}; choose another")
-    return Probe(task=task, scene=scene, actions=np.clip(np.array(actions), -1.0, 1.0), every=every)
+    return Probe(task=task, scene=scene, actions=np.array(actions), every=every)
 
 
 def replay(

@@ -8,7 +8,7 @@ value that exists is valid. `dexprior.artifacts` saves and loads every one of th
 from dexprior.types.collision import CollisionModel, ContactGeometry
 from dexprior.types.command import Command, CommandMode
 from dexprior.types.episode import Episode, View
-from dexprior.types.hand import FINGERS, HAND_JOINTS, MANO_JOINTS, HandTrajectory, Side
+from dexprior.types.hand import FINGERS, HAND_JOINTS, MANO_JOINTS, SIDES, HandTrajectory, Side
 from dexprior.types.object import TRACKS, ContactSchedule, ObjectTrajectory
 from dexprior.types.prior import Camera, ContactConfiguration, PriorCondition, VideoSample
 from dexprior.types.robot import JointTrajectory, WrenchTrack
@@ -18,6 +18,7 @@ __all__ = [
     "FINGERS",
     "HAND_JOINTS",
     "MANO_JOINTS",
+    "SIDES",
     "TRACKS",
     "Camera",
     "Channel",

@@ -24,7 +24,7 @@ class Command:
     it and log it.
     """
 
-    schema: ClassVar[str] = "dexprior.command/1"
+    schema: ClassVar[str] = "dexprior.command/2"
 
     seq: int
     """Counts up by one; a gap is a lost command."""
@@ -36,6 +36,8 @@ class Command:
     `joint_position`: [rad]; `tendon`: tensions [N]."""
     gripper: float | None = None
     """Wanted opening between the pads [m]; None leaves the gripper as it is."""
+    saturated: int = 0
+    """Numbers of the arm's part of the action behind it that were clipped; 0 for what was no action."""
 
     def __post_init__(self) -> None:
         Checker(self).one_of("mode", ("cartesian_velocity", "joint_position", "tendon"))

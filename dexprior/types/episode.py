@@ -21,7 +21,7 @@ __all__ = ["Episode", "View"]
 class View:
     """The same motion seen by another camera, or the depth that belongs to the first one."""
 
-    schema: ClassVar[str] = "dexprior.view/1"
+    schema: ClassVar[str] = "dexprior.view/2"
 
     name: str
     """Lower-case letters, digits and `_`; it names the files."""
@@ -41,6 +41,7 @@ class View:
             check.array("frames", "time", "height", "width", 3, dtype=np.uint8)
         if self.depth is not None:
             check.array("depth", "time", "height", "width", dtype=np.float32, low=0.0)
+        self.camera.check_frames(len(self), f"View {self.name!r}")
 
     def __len__(self) -> int:
         pixels = self.depth if self.frames is None else self.frames
@@ -52,7 +53,7 @@ class View:
 class Episode:
     """A clip, what it was conditioned on, and the wrench that was felt."""
 
-    schema: ClassVar[str] = "dexprior.episode/2"
+    schema: ClassVar[str] = "dexprior.episode/4"
     command: ClassVar[str] = "dexprior data generate"
 
     sample: VideoSample

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from dexprior.errors import BadInput
 from dexprior.types.check import Checker
 
-__all__ = ["FINGERS", "HAND_JOINTS", "MANO_JOINTS", "HandTrajectory", "Side"]
+__all__ = ["FINGERS", "HAND_JOINTS", "MANO_JOINTS", "SIDES", "HandTrajectory", "Side", "by_side", "of_side"]
 
 Side = Literal["left", "right"]
+
+SIDES: tuple[Side, Side] = ("right", "left")
+"""Order of the hands of a clip."""
 
 FINGERS = ("thumb", "index", "middle", "ring", "little")
 """Order of every per-finger array."""
@@ -79,3 +84,38 @@ class HandTrajectory:
 
     def __len__(self) -> int:
         return len(self.t)
+
+
+class _Sided(Protocol):
+    @property
+    def side(self) -> Side: ...
+
+
+S = TypeVar("S", bound=_Sided)
+
+
+def by_side(hands: Iterable[S], what: str) -> tuple[S, ...]:
+    """One hand or two in the order of `SIDES`.
+
+    Raises:
+        BadInput: none, or two of one side; `what` names them.
+    """
+    found = sorted(hands, key=lambda hand: SIDES.index(hand.side))
+    if not found:
+        raise BadInput(f"{what} holds no hand")
+    if len({hand.side for hand in found}) < len(found):
+        raise BadInput(f"{what} holds {' and '.join(hand.side for hand in found)}: at most one hand of each side")
+    return tuple(found)
+
+
+def of_side(hands: Sequence[S], side: Side | None, what: str) -> S:
+    """The hand of a side, or the only one.
+
+    Raises:
+        BadInput: no hand of this side, or two hands and no side; `what` names their clip.
+    """
+    chosen = [hand for hand in hands if side in (None, hand.side)]
+    if len(chosen) == 1:
+        return chosen[0]
+    shown = " and ".join(f"a {hand.side} hand" for hand in hands)
+    raise BadInput(f"{what} shows {shown}: " + ("choose one by its side" if chosen else f"no {side} one"))

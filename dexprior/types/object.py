@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput
 from dexprior.types.check import Checker
-from dexprior.types.hand import FINGERS
+from dexprior.types.hand import FINGERS, SIDES, Side
 
 __all__ = ["TRACKS", "ContactSchedule", "ObjectTrajectory"]
 
@@ -62,8 +62,10 @@ class ObjectTrajectory:
 class ContactSchedule:
     """Which finger touches when, where and how hard: one row for each touch."""
 
-    schema: ClassVar[str] = "dexprior.contact_schedule/1"
+    schema: ClassVar[str] = "dexprior.contact_schedule/2"
 
+    side: tuple[Side, ...]
+    """Of which hand, one a touch."""
     finger: tuple[str, ...]
     """Finger names, one a touch."""
     t_on: Float[np.ndarray, " touch"]
@@ -81,9 +83,14 @@ class ContactSchedule:
         off = check.array("t_off", "touch")
         check.array("point", "touch", 3)
         check.array("normal_force", "touch", low=0.0)
-        object.__setattr__(self, "finger", tuple(self.finger))
-        if len(self.finger) != len(on):
-            raise BadInput(f"ContactSchedule: {len(self.finger)} finger names for {len(on)} touches")
+        for name, what in (("finger", "finger names"), ("side", "sides")):
+            values = tuple(getattr(self, name))
+            object.__setattr__(self, name, values)
+            if len(values) != len(on):
+                raise BadInput(f"ContactSchedule: {len(values)} {what} for {len(on)} touches")
+        for side in self.side:
+            if side not in SIDES:
+                raise BadInput(f"ContactSchedule.side = {side!r}; choices: {', '.join(SIDES)}")
         for name in self.finger:
             if name not in FINGERS:
                 raise BadInput(f"ContactSchedule.finger = {name!r}; choices: {', '.join(FINGERS)}")

@@ -21,7 +21,7 @@ class JointTrajectory:
     schema: ClassVar[str] = "dexprior.joint_trajectory/1"
 
     robot: str
-    """Name in the catalog, e.g. `arm7+parallel`."""
+    """A hand's name in the catalog, or an arm's and its end effector's: `arm7+parallel`."""
     model_hash: str
     """Hash of the compiled model: trajectories of another model are refused."""
     names: tuple[str, ...]

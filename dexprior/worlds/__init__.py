@@ -1,1 +1,1 @@
-"""MjSpec scenes of the tasks, robots and the human hand; batched stepping. Gymnasium is not known here."""
+"""MjSpec scenes of the tasks, their robots and the human hand; batched stepping. Gymnasium is not known here."""

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.worlds.arm import HOME, JOINT_LIMITS, ArmKinematics
+from dexprior.robots.arm7 import HOME, JOINT_LIMITS, ArmKinematics
 
 __all__ = ["CartesianVelocityController", "Kinematics"]
 

@@ -1,15 +1,11 @@
-"""The human hand as an end effector: MANO's tree of capsules with a servo at each hinge, carried by an arm.
-
-It makes demonstrations rollouts of the same tasks that robots do. Not to be confused with `dexprior.worlds.human`,
-whose wrist is a free body; hinges and shapes are the same.
-"""
+"""The human hand on the gantry: which joints bring its wrist to a pose, and its grasps of things."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -23,98 +19,23 @@ from dexprior.geometry.rotations import (
     quat_from_matrix,
 )
 from dexprior.hands.skeleton import FINGER_RADIUS, forward
-from dexprior.types.hand import FINGERS
-from dexprior.worlds.arm import add_wrist_sensors
-from dexprior.worlds.human import (
+from dexprior.robots.human_hand import (
     HINGE_LIMITS,
     HINGE_NAMES,
-    add_finger_servo,
-    add_fingers,
-    add_palm,
+    NOMINAL,
+    PINCH_POINT,
     finger_pose_from_hinges,
+    wrist_rotation,
 )
-from dexprior.worlds.rigs import EndEffector, register_end_effector
-
-if TYPE_CHECKING:
-    import mujoco
+from dexprior.types.hand import FINGERS
 
 __all__ = [
-    "NOMINAL",
-    "PINCH_POINT",
-    "REST",
     "Contact",
     "HandGrasp",
-    "end_action",
     "gantry_from_wrist",
     "solve_grasp",
     "wrist_from_gantry",
 ]
-
-REST = np.array([0.25 if name.endswith("flexion") else 0.0 for name in HINGE_NAMES])
-"""A relaxed open hand [rad]."""
-PINCH_POINT = np.array([-0.125, -0.070, 0.030])
-"""About where thumb and fingers meet, in the wrist frame [m]."""
-
-_DAMPING = 0.06  # [N m s/rad] of a finger joint
-
-
-def _frame(fingers: tuple[float, float, float], palm: tuple[float, float, float]) -> Float[np.ndarray, "3 3"]:
-    """Rotation of the wrist whose fingers point one way while the palm faces another."""
-    x = -np.asarray(fingers) / np.linalg.norm(fingers)
-    y = -np.asarray(palm) - (-np.asarray(palm) @ x) * x
-    y /= np.linalg.norm(y)
-    return np.stack([x, y, np.cross(x, y)], axis=1)
-
-
-NOMINAL = _frame((0.5, 0.0, -0.86), (-0.86, 0.0, -0.5))
-"""Rotation of the wrist with an arm at rest: fingers forward and down, palm towards the person."""
-_FLANGE = np.diag([1.0, -1.0, -1.0])  # the gantry's flange at rest: z points down
-
-
-def build_human_hand() -> mujoco.MjSpec:
-    """The right hand of `dexprior.hands.skeleton` with zero betas.
-
-    Fingertips (last segments) touch things; the rest is only drawn. The hinge damping stands in the joints, where the
-    Euler integrator is implicit, so that steps of 4 ms are stable.
-    """
-    import mujoco
-
-    spec = mujoco.MjSpec()
-    spec.compiler.degree = False
-    wrist = spec.worldbody.add_body(name="wrist", quat=quat_from_matrix(_FLANGE.T @ NOMINAL))
-    wrist.gravcomp = 1.0
-    add_palm(wrist, sleeve=0.16, sleeve_radius=0.024, sleeve_density=100)
-    wrist.add_site(name="wrist")
-    wrist.add_site(name="tcp", pos=PINCH_POINT, quat=quat_from_matrix(NOMINAL.T @ _FLANGE))
-    add_fingers(spec, wrist, damping=_DAMPING)
-    add_wrist_sensors(spec)
-    for name in HINGE_NAMES:
-        add_finger_servo(spec, name)
-    return spec
-
-
-HUMAN_HAND = register_end_effector(
-    EndEffector(
-        name="human_hand",
-        kind="hand",
-        build=build_human_hand,
-        actuators=HINGE_NAMES,
-        control=HINGE_LIMITS[:, ::-1].copy(),
-        joints=HINGE_NAMES,
-        rest=REST,
-        touch=tuple(f"touch_{finger}" for finger in FINGERS),
-        licence="Apache-2.0, part of dexprior",
-        source="built in; bone lengths are rounded measurements of one adult hand",
-    )
-)
-"""Action -1 bends a hinge to its upper limit, +1 stretches it to its lower one."""
-
-
-def end_action(hinges: Float[np.ndarray, "*batch hinge"]) -> Float[np.ndarray, "*batch hinge"]:
-    """Actions of the hand that command hinge angles [rad]."""
-    low, high = HINGE_LIMITS.T
-    return 1.0 - 2.0 * (hinges - low) / (high - low)
-
 
 # --- the gantry carries the wrist -------------------------------------------------------------------------------
 
@@ -211,7 +132,7 @@ def solve_grasp(
     points, normals = (np.array([getattr(c, part) for c in contacts]) for part in ("point", "normal"))
     rest = np.array([_rest_angle(name, idle) for name in HINGE_NAMES])
     low, high = HINGE_LIMITS.T
-    wanted = _frame(fingers, palm)
+    wanted = wrist_rotation(fingers, palm)
 
     def target(distance: float) -> np.ndarray:
         return points + normals * (FINGER_RADIUS + distance)

@@ -11,46 +11,41 @@ from dexprior.artifacts import read_tensors, write_tensors
 from dexprior.behavior import BehaviorConfig, BehaviorPrior
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.geometry.rotations import quat_from_axis_angle, quat_multiply, rotation_angle
-from dexprior.retarget.gripper import GripMap, ToolTrajectory
-from dexprior.types import JointTrajectory
+from dexprior.retarget.gripper import ToolTrajectory
+from dexprior.retarget.grips import GripMap
 
 DT, SCALE = 0.04, np.array([0.5, 0.5, 0.5, 2.0, 2.0, 2.0])
 FRAMES = 48
 
 
-def _trajectory(shift=0.0, infeasible=0) -> JointTrajectory:
-    """An arc over the table with a slow turn of the tool, in two seconds."""
+def _trajectory(shift=0.0) -> ToolTrajectory:
+    """An arc over the table with a slow turn of the tool, in two seconds; the gripper closes after one, on nothing."""
     t = np.arange(FRAMES) / 24
     u = t / t[-1]
     position = np.stack([0.4 + 0.1 * u + shift, 0.2 * u - 0.1, 0.05 + 0.4 * u * (1 - u)], axis=1)
     turn = quat_from_axis_angle(np.stack([0 * u, 0 * u, 0.8 * u], axis=1))
     quat = quat_multiply(turn, np.broadcast_to([0.0, 1.0, 0.0, 0.0], (FRAMES, 4)))
-    feasible = np.arange(FRAMES) >= infeasible
-    return JointTrajectory(
-        robot="arm7+parallel", model_hash="0", names=("a",), t=t, q=np.zeros((FRAMES, 1)),
-        ee_pose=np.concatenate([position, quat], axis=1), feasible=feasible,
-    )  # fmt: skip
-
-
-def _end() -> np.ndarray:
-    return np.where(np.arange(FRAMES) < 24, 1.0, -0.25)[:, None]
+    opening = np.where(np.arange(FRAMES) < 24, 0.08, 0.03)
+    return ToolTrajectory(t=t, tool=np.concatenate([position, quat], axis=1), opening=opening, force=np.zeros(FRAMES))
 
 
 def _build(trajectories, **config):
-    ends = [[_end() for _ in row] for row in trajectories]
-    return BehaviorPrior.build(trajectories, ends, BehaviorConfig(**config), scale=SCALE, dt=DT, panel_hash="p")
+    return BehaviorPrior.of_tools(
+        trajectories, BehaviorConfig(**config), grip=GripMap.of_pads(widest=0.08, stiffness=500.0, depth=0.01),
+        scale=SCALE, dt=DT, panel_hash="p",
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def one():
     """One scene with one trajectory: a single Gaussian."""
-    return _build([[_trajectory()]])[0]
+    return _build([[_trajectory()]])
 
 
 @pytest.fixture(scope="module")
 def two():
     """One scene with two trajectories, 3 cm apart."""
-    return _build([[_trajectory(), _trajectory(0.03)]])[0]
+    return _build([[_trajectory(), _trajectory(0.03)]])
 
 
 def _at(prior, step=20, n=1, sample=0):
@@ -153,7 +148,7 @@ def test_a_tool_that_was_pushed_aside_comes_back(one):
 
 def test_after_its_end_the_trajectory_is_held(one):
     poses = _integrate(one, one.tool[0, 0, 0, 0], steps=120)
-    np.testing.assert_allclose(poses[-1, :3], _trajectory().ee_pose[-1, :3], atol=1e-3)
+    np.testing.assert_allclose(poses[-1, :3], _trajectory().tool[-1, :3], atol=1e-3)
     assert np.linalg.norm(np.diff(poses[-20:, :3], axis=0), axis=1).max() < 1e-3
 
 
@@ -192,17 +187,6 @@ def test_two_robots_are_one_distribution(one, two):
 # --- building, saving ---------------------------------------------------------------------------------------------
 
 
-def test_infeasible_trajectories_are_left_out():
-    good, bad = _trajectory(), _trajectory(0.05, infeasible=20)
-    prior, counts = _build([[good, bad], [good, good]])
-    assert counts == {"scenes": 2, "samples": 4, "infeasible": 1, "scenes_without_feasible": 0}
-    np.testing.assert_array_equal(prior.tool[0, 0], prior.tool[0, 1])  # the good one takes its place
-    np.testing.assert_array_equal(prior.tool[0], prior.tool[1])
-    nearly = _trajectory(0.05, infeasible=4)  # 8 % of the frames: within what is allowed
-    assert _build([[good, nearly]])[1]["infeasible"] == 0
-    assert _build([[good, nearly]], max_infeasible=0.0)[1]["infeasible"] == 1
-
-
 @pytest.mark.parametrize("trajectories", [[[_trajectory()], [_trajectory()] * 2], [[]], []])
 def test_scenes_need_as_many_samples(trajectories):
     with pytest.raises(BadInput, match="same number of trajectories"):
@@ -225,8 +209,10 @@ def test_foreign_and_tampered_files_are_refused(two, tmp_path):
     write_tensors(tmp_path / "other", tensors, meta | {"config": meta["config"] | {"gain": 7.0}})
     with pytest.raises(ArtifactError, match="does not fit its header"):
         BehaviorPrior.load(tmp_path / "other")
-    write_tensors(tmp_path / "old", tensors, meta | {"header": meta["header"] | {"schema": "dexprior.behavior/1"}})
-    with pytest.raises(ArtifactError, match=r"no behavioral prior of schema 'dexprior.behavior/3'"):
+    write_tensors(tmp_path / "old", tensors, meta | {"header": meta["header"] | {"schema": "dexprior.behavior/3"}})
+    with pytest.raises(
+        ArtifactError, match=r"no behavioral prior of schema 'dexprior.behavior/4'; make one: dexprior build-behavior"
+    ):
         BehaviorPrior.load(tmp_path / "old")
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(ArtifactError, match="truncated"):
@@ -234,7 +220,7 @@ def test_foreign_and_tampered_files_are_refused(two, tmp_path):
 
 
 def test_scenes_do_not_mix():
-    prior, _ = _build([[_trajectory()], [_trajectory(0.2)]])
+    prior = _build([[_trajectory()], [_trajectory(0.2)]])
     tcp, t, _ = _at(prior, n=2)
     mean, _ = prior.components(tcp, t, np.array([0, 1]))
     alone = replace(prior, tool=prior.tool[1:], end=prior.end[1:])
@@ -251,8 +237,8 @@ def _gripping(force: float, **config):
     held = (t > 0.5).astype(float)
     one = ToolTrajectory(t=t, tool=tool, opening=0.08 - 0.04 * held, force=force * held)
     return BehaviorPrior.of_tools(
-        [[one]], BehaviorConfig(**config), grip=GripMap(widest=0.08, stiffness=3000.0), scale=SCALE, dt=DT,
-        panel_hash="p",
+        [[one]], BehaviorConfig(**config), grip=GripMap.of_pads(widest=0.08, stiffness=3000.0, depth=0.01),
+        scale=SCALE, dt=DT, panel_hash="p",
     )  # fmt: skip
 
 
@@ -270,6 +256,25 @@ def test_a_wanted_force_closes_the_gripper_by_what_its_servo_gives_way():
     assert _number(prior, 1.0) == _number(prior, 1.0, 6.0)
     assert _number(prior, 1.0, 0.0) < _number(prior, 1.0, 6.0) < _number(prior, 1.0, 12.0)
     assert _number(prior, 0.2, 12.0) == _number(prior, 0.2)  # touch says nothing where no force is wanted
+
+
+def test_numbers_of_a_hand_that_closes_by_one_are_all_the_same():
+    t = np.arange(50) * DT
+    one = ToolTrajectory(
+        t=t, tool=np.tile([0.4, 0.0, 0.1, 0.0, 1.0, 0.0, 0.0], (50, 1)), opening=np.linspace(0.08, 0.02, 50),
+        force=np.linspace(0.0, 2.0, 50),
+    )  # fmt: skip
+    pads = GripMap.of_pads(widest=0.08, stiffness=500.0, depth=0.01)
+    one_number, three = (
+        BehaviorPrior.of_tools(
+            [[one]], BehaviorConfig(), grip=replace(pads, size=size), scale=SCALE, dt=DT, panel_hash="p"
+        )
+        for size in (1, 3)
+    )
+    assert (one_number.size, three.size) == (7, 9)
+    at = (one_number.tool[:, 0, 20], np.array([20 * DT]), np.zeros(1, dtype=int), np.array([[0.5]]))
+    mean, same = one_number.components(*at)[0][0, 0], three.components(*at)[0][0, 0]
+    assert np.array_equal(same, np.append(mean, mean[[6, 6]]))
 
 
 def test_without_feedback_touch_changes_nothing():

@@ -53,7 +53,6 @@ def test_inspect_and_validate(folder, tmp_path, capsys):
         (["inspect", "source=missing"], "missing"),
         (["validate", "source=missing"], "missing"),
         (["polish"], "choices: generate"),
-        (["generate"], "choices: "),
         (["generate", "task=juggling"], "pick_place"),
         (["import", "recording=a.csv"], "layout=FILE.yaml"),
     ],

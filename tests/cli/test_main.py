@@ -110,7 +110,7 @@ def test_the_module_runs_as_a_program():
     ("words", "message"),
     [
         (["demo", "estimator.size=32"], "must equal demo.prior.size = 48"),
-        (["demo", "bank.samples=3"], "more than demo.bank.candidates = 1"),
+        (["demo", "demonstrations.size=50"], "must divide demo.demonstrations.size = 50"),
         (["demo", "prior.channels=15"], "prior.channels = 15: must be a multiple of 10"),
         (["demo", "prior.heads=3"], "prior.width = 128: must be a multiple of 3"),
         (["demo", "evaluation.seed=-1"], "demo.evaluation.seed = -1"),

@@ -22,6 +22,7 @@ MUSTARD = catalog.find("dexmv-mustard")
     "robot",
     [
         "builtin-hand",
+        "human_hand",
         pytest.param(
             "shadow",
             marks=pytest.mark.skipif(not available("gymnasium_robotics"), reason="needs dexprior[robots]"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import mujoco
 import numpy as np
 import pytest
-from hybrid_models import Uncertain
+from hybrid_models import Uncertain, strike_two
 
 from dexprior.collision import HybridConfig, HybridStepper, RestitutionFriction
 
@@ -185,34 +185,19 @@ def test_no_held_contact_pulls_and_none_lets_through(height, speed):
 
 def test_a_joint_at_its_limit_and_a_closed_loop_hold():
     """A slider at its stop and a slider tied to a heavy one answer as a wall and as their common mass."""
-    model = mujoco.MjModel.from_xml_string("""
-    <mujoco>
-      <option timestep="0.001" gravity="0 0 0"/>
-      <worldbody>
-        <body name="stopped"><joint name="stopped" type="slide" axis="1 0 0" range="-1 0" limited="true"/>
-          <geom name="stopped" size="0.02" mass="0.1" condim="1"/></body>
-        <body name="tied" pos="0 1 0"><joint name="tied" type="slide" axis="1 0 0"/>
-          <geom name="tied" size="0.02" mass="0.1" condim="1"/></body>
-        <body name="heavy" pos="0 2 0"><joint name="heavy" type="slide" axis="1 0 0"/>
-          <geom size="0.02" mass="0.9"/></body>
-        <body name="a" pos="-0.041 0 0"><freejoint name="a"/><geom name="a" size="0.02" mass="0.1" condim="1"/></body>
-        <body name="b" pos="-0.041 1 0"><freejoint name="b"/><geom name="b" size="0.02" mass="0.1" condim="1"/></body>
-      </worldbody>
-      <equality><joint joint1="tied" joint2="heavy"/></equality>
-    </mujoco>""")
-    data = mujoco.MjData(model)
-    data.joint("stopped").qpos[0] = 1e-9
-    for name in ("a", "b"):
-        data.joint(name).qvel[0] = 1.0
-    stepper = HybridStepper(model, data, [("a", "stopped"), ("b", "tied")], RestitutionFriction(), np.array([0.5, 0.0]))
-    while stepper.counts["impacts"] < 2:
-        stepper.step()
+    model, _, stepper = strike_two(
+        joint='<joint name="second" type="slide" axis="1 0 0"/>',
+        equality='<joint joint1="second" joint2="heavy"/>',
+        beside='<body name="heavy" pos="0 2 0"><joint name="heavy" type="slide" axis="1 0 0"/>'
+        '<geom size="0.02" mass="0.9"/></body>',
+        condim=1,
+    )
     post = {answer.pair: answer.post for answer in stepper.answers}
-    dof = {name: model.joint(name).dofadr[0] for name in ("a", "stopped", "b", "tied", "heavy")}
+    dof = {name: model.joint(name).dofadr[0] for name in ("a", "stopped", "second", "heavy")}
     assert post[0][dof["a"]] == pytest.approx(-0.5, abs=1e-6)
     assert post[0][dof["stopped"]] == pytest.approx(0.0, abs=1e-6)
     common = 0.1 * 1.5 / 1.1  # m u (1 + e) / (m + M)
-    assert post[1][dof["tied"]] == pytest.approx(common, rel=1e-6)
+    assert post[1][dof["second"]] == pytest.approx(common, rel=1e-6)
     assert post[1][dof["heavy"]] == pytest.approx(common, rel=1e-6)
 
 

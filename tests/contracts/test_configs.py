@@ -42,7 +42,7 @@ def test_no_yaml_file_is_left_out():
 def test_an_override_wins_over_a_preset():
     demo = compose("demo", _class("demo"), ["preset=smoke", "prior.steps=7"])
     assert demo.prior.steps == 7
-    assert demo.demonstrations.episodes == 10
+    assert demo.demonstrations.n == 36
 
 
 @pytest.mark.parametrize("verb", CONFIGURED)

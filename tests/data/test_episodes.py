@@ -7,9 +7,10 @@ import json
 
 import numpy as np
 import pytest
+from pictured import pictured_episode, two_handed_episode
 
 from dexprior.artifacts import read_tensors, write_tensors
-from dexprior.data.episodes import append_index, read_episode, read_episodes, read_index, write_episode
+from dexprior.data.episodes import EpisodeFolder, append_index, read_episode, read_episodes, read_index, write_episode
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.types import Episode
 
@@ -46,6 +47,27 @@ def test_an_episode_comes_back(folder, episode, same):
     assert np.abs(error).mean() < 3.0  # the video is lossy
     exact = dataclasses.replace(back, sample=dataclasses.replace(back.sample, frames=episode.sample.frames))
     same(exact, episode)
+
+
+def test_cameras_that_move_come_back(folder, same):
+    walks = pictured_episode(walks=True)
+    main = walks.sample.camera
+    other = dataclasses.replace(walks.views[0], camera=dataclasses.replace(main, T_base_cam=main.T_base_cam[::-1]))
+    write_episode(folder, 3, dataclasses.replace(walks, views=(other,)), producer="test")
+    back = read_episode(folder, 3)
+    same(back.sample.camera, main)
+    same(back.condition.camera, main)
+    same(back.views[0].camera, other.camera)
+
+
+def test_two_hands_come_back(tmp_path, same):
+    both = two_handed_episode()
+    write_episode(tmp_path, 0, both, producer="test")
+    append_index(tmp_path, {"number": 0, "kept": True})
+    back = read_episode(tmp_path, 0)
+    same(back.sample.hands, both.sample.hands)
+    same(back.condition.start + back.condition.target, both.condition.start + both.condition.target)
+    assert EpisodeFolder(tmp_path).row(0)["hands"] == ["right", "left"]
 
 
 def test_the_pixels_are_in_the_video_only(folder):
@@ -128,6 +150,8 @@ def test_another_schema(folder):
         match=r"holds 'dexprior\.episode/0', .*make it again with `dexprior data generate`",
     ):
         read_episode(folder, 0)
+    with pytest.raises(ArtifactError, match=r"make it again with `dexprior data generate`"):
+        EpisodeFolder(folder).row(0)
 
 
 def test_the_index_is_plain_json_lines(folder):

@@ -7,10 +7,11 @@ import re
 
 import numpy as np
 import pytest
-from pictured import pictured_episode
+from pictured import pictured_episode, two_handed_episode
 from PIL import Image
 
 from dexprior.data.clips import read_clip
+from dexprior.data.episodes import append_index, write_episode
 from dexprior.data.inspect import contact_sheet, inspect
 from dexprior.data.shards import ShardSet, ShardWriter
 from dexprior.errors import ArtifactError
@@ -34,6 +35,15 @@ def test_the_page_needs_no_other_file_and_says_what_it_shows(folder, tmp_path):
     for word in ("5, of which 4 are shown", "nut, success", "failed", "24 frames at 24 Hz", "1.00 to 1.00 s", "other"):
         assert word in page
     assert page.count("<polyline") == 4 * 6
+
+
+def test_both_hands_of_a_clip_are_shown(tmp_path):
+    write_episode(tmp_path, 0, two_handed_episode(), producer="test")
+    append_index(tmp_path, {"number": 0, "kept": True})
+    page = inspect(tmp_path, tmp_path / "out").page.read_text()
+    assert "right and left hand" in page
+    assert page.count("<polyline") == 11
+    assert page.count("stroke-dasharray") == 5
 
 
 def test_the_videos_inside_the_page_can_be_read(folder, tmp_path):

@@ -7,13 +7,14 @@ import json
 
 import numpy as np
 import pytest
+from pictured import pictured_episode
 
 from dexprior.artifacts import read_tensors, save, write_tensors
 from dexprior.data.episodes import append_index, read_episodes, write_episode
 from dexprior.data.shards import ShardWriter, SplitConfig, open_episodes, split_of
 from dexprior.data.stacks import load_stack, resized, resized_camera, split_stack, stack_episodes
 from dexprior.errors import BadInput
-from dexprior.geometry.transforms import project
+from dexprior.geometry.transforms import IDENTITY_POSE, project
 from dexprior.types import Camera, Episode, HandTrajectory
 
 
@@ -40,9 +41,9 @@ def test_a_stack_is_its_episodes(episodes, same):
     assert len(stack) == 3
     for k, episode in enumerate(episodes):
         np.testing.assert_array_equal(stack.frames[k], episode.sample.frames)
-        np.testing.assert_array_equal(stack.joints[k], episode.sample.hand.joints)
+        np.testing.assert_array_equal(stack.joints[k, :, 0], episode.sample.hand.joints)
         np.testing.assert_array_equal(stack.points[k], episode.sample.object.points)
-        np.testing.assert_array_equal(stack.hand_known[k], episode.sample.hand.valid)
+        np.testing.assert_array_equal(stack.hand_known[k, :, 0], episode.sample.hand.valid)
         same(stack.conditions[k], episode.condition)
         assert stack.info[k] == episode.info
     assert stack.valid.all()
@@ -56,23 +57,96 @@ def test_clips_keep_their_length(episodes, example_makers):
     np.testing.assert_array_equal(stack.length, [5, 3])
     np.testing.assert_array_equal(stack.seen(1), short.sample.frames)
     np.testing.assert_array_equal(stack.frames[1, 3:], short.sample.frames[[2, 2]])  # the last one again
-    np.testing.assert_array_equal(stack.wrist_pose[1, :3], short.sample.hand.wrist_pose)
+    np.testing.assert_array_equal(stack.wrist_pose[1, :3, 0], short.sample.hand.wrist_pose)
     assert not stack.hand_known[1, 3:].any()
     assert not stack.object_known[1, 3:].any()
 
 
-def test_failures_and_left_hands_are_left_out_and_counted(episodes):
+def test_a_camera_keeps_its_path(folder, tmp_path_factory, same):
+    where = tmp_path_factory.mktemp("walks")
+    walks = pictured_episode(walks=True)
+    write_episode(where, 0, walks, producer="test")
+    append_index(where, {"number": 0, "kept": True})
+    for _ in range(2):  # decoded, then kept
+        camera = load_stack(where, 32).conditions[0].camera
+        np.testing.assert_array_equal(camera.T_base_cam, walks.sample.camera.T_base_cam)
+        assert camera.width == 32
+
+
+def test_failures_are_left_out_and_counted(episodes):
     failed = dataclasses.replace(episodes[1], info={"success": False})
-    hand = dataclasses.replace(episodes[2].sample.hand, side="left")
-    left = dataclasses.replace(episodes[2], sample=dataclasses.replace(episodes[2].sample, hand=hand))
-    stack = stack_episodes([failed, episodes[0], left], 32, ids=["a", "b", "c"])
+    stack = stack_episodes([failed, episodes[0]], 32, ids=["a", "b"])
     assert stack.ids == ("b",)
-    assert stack.left_out == {"failed": 1, "left hand": 1}
-    np.testing.assert_array_equal(stack.joints[0], episodes[0].sample.hand.joints)
+    assert stack.left_out == {"failed": 1}
+    np.testing.assert_array_equal(stack.joints[0, :, 0], episodes[0].sample.hand.joints)
     with pytest.raises(BadInput, match="no clip to train on; 1 episodes failed"):
         stack_episodes([failed], 32)
-    with pytest.raises(BadInput, match="no clip to train on; all show left hands"):
-        stack_episodes([left], 32)
+
+
+@pytest.fixture(scope="module")
+def mixed(episodes):
+    """A right hand, a left one, and both."""
+    return [episodes[0], with_hands(episodes[1], "left"), with_hands(episodes[2], "right", "left")]
+
+
+def test_every_side_that_a_clip_shows_has_its_place(mixed, episodes):
+    stack = stack_episodes(mixed, 32)
+    assert stack.sides == ("right", "left")
+    np.testing.assert_array_equal(stack.shows, [[True, False], [False, True], [True, True]])
+    for k, episode in enumerate(mixed):
+        for h, side in enumerate(stack.sides):
+            if stack.shows[k, h]:
+                hand = episode.sample.of_side(side)
+                np.testing.assert_array_equal(stack.joints[k, :, h], hand.joints)
+                np.testing.assert_array_equal(stack.hand_known[k, :, h], hand.valid)
+                assert stack.hand_of(k, side) == h
+            else:
+                assert not stack.hand_known[k, :, h].any()
+                np.testing.assert_array_equal(stack.wrist_pose[k, :, h], np.tile(IDENTITY_POSE, (5, 1)))
+    assert [stack.hand_of(k) for k in range(2)] == [0, 1]
+    with pytest.raises(BadInput, match="clip 000002 shows a right hand and a left hand: choose one by its side"):
+        stack.hand_of(2)
+    with pytest.raises(BadInput, match="clip 000000 shows a right hand: no left one"):
+        stack.hand_of(0, "left")
+    assert stack_episodes(mixed[:1], 32).wrist_pose.shape[2] == 1  # one place where one side is shown
+    assert stack_episodes(mixed[1:2], 32).sides == ("left",)
+
+
+def test_the_clips_of_one_side(mixed, same):
+    stack = stack_episodes(mixed, 32)
+    left = stack.of_sides(["left"])
+    assert left.ids == ("000001", "000002")
+    assert left.sides == ("left",)
+    assert left.left_out == {"other hand": 2}  # one clip, and the right hand of another
+    for k, episode in enumerate(mixed[1:]):
+        np.testing.assert_array_equal(left.joints[k, :, 0], episode.sample.of_side("left").joints)
+        assert [hand.side for hand in left.conditions[k].start + left.conditions[k].target] == ["left", "left"]
+    assert stack.of_sides(["left", "right"]) is stack
+    right = stack_episodes(mixed[:1], 32)
+    assert right.of_sides(["right", "left"]) is right
+    with pytest.raises(BadInput, match="no clip shows a left hand; they show: right"):
+        right.of_sides(["left"])
+
+
+def test_a_kept_stack_of_two_hands_is_what_was_stacked(mixed, tmp_path, same):
+    for number, episode in enumerate(mixed):
+        write_episode(tmp_path, number, episode, producer="test")
+        append_index(tmp_path, {"number": number, "kept": True})
+    decoded = load_stack(tmp_path, 16)
+    assert_stacks_equal(load_stack(tmp_path, 16), decoded, same)
+    assert_stacks_equal(stack_episodes(list(read_episodes(tmp_path)), 16), decoded, same)
+
+
+def with_hands(episode: Episode, *sides: str) -> Episode:
+    """The same, showing its hand as one of another side, or twice."""
+    sample, asked = episode.sample, episode.condition
+    hands = [dataclasses.replace(sample.hand, side=s, joints=sample.hand.joints + k) for k, s in enumerate(sides)]
+    at = [tuple(dataclasses.replace(c[0], side=s) for s in sides) for c in (asked.start, asked.target)]
+    return dataclasses.replace(
+        episode,
+        sample=dataclasses.replace(sample, hands=hands),
+        condition=dataclasses.replace(asked, start=at[0], target=at[1]),
+    )
 
 
 def test_what_was_not_recorded_is_masked(episodes):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pictured import camera_at, pictured_episode
+from pictured import camera_at, pictured_episode, two_handed_episode
 
 from dexprior.artifacts import read_tensors, write_tensors
 from dexprior.data.clips import write_clip
@@ -33,7 +33,7 @@ def kinds(problems: list[Problem]) -> set[str]:
 def changed(episode: Episode, *, hand=None, **sample) -> Episode:
     """Other values in the sample or its hand."""
     if hand:
-        sample["hand"] = dataclasses.replace(episode.sample.hand, **hand)
+        sample["hands"] = (dataclasses.replace(episode.sample.hand, **hand),)
     return dataclasses.replace(episode, sample=dataclasses.replace(episode.sample, **sample))
 
 
@@ -74,10 +74,41 @@ def test_clean_episodes_of_any_size(size):
 
 @pytest.mark.slow
 def test_generated_demonstrations_have_no_problem(graphics, tmp_path):
-    from dexprior.data.demonstrations import DemonstrationConfig, generate
+    from dexprior.data.demonstrating import TaskDemonstrationConfig, generate_demonstrations
 
-    generate(DemonstrationConfig(episodes=8, size=96, workers=1), tmp_path, seed=1)
+    generate_demonstrations("pick_place", TaskDemonstrationConfig(n=8, size=96, workers=1), tmp_path, seed=1)
     assert validate(tmp_path) == []
+
+
+def test_a_camera_that_moves_raises_no_alarm_and_one_with_the_path_of_another_does(folder):
+    walks = pictured_episode(1, walks=True)
+    assert check(walks) == []
+    camera = walks.sample.camera
+    back = dataclasses.replace(camera, T_base_cam=camera.T_base_cam[::-1])
+    (problem,) = check(changed(walks, camera=back))
+    assert problem.kind == "reprojection"
+    assert check(changed(walks, camera=back, frames=colourless(walks.sample.frames))) == []  # nothing tells the hand
+
+
+def test_each_of_two_hands_is_checked():
+    both = two_handed_episode()
+    assert check(both) == []
+    right, left = both.sample.hands
+    away = dataclasses.replace(left, joints=left.joints + np.array([0.0, -0.04, 0.08]))
+    assert kinds(check(changed(both, hands=(right, away)))) == {"reprojection"}
+    bent = dataclasses.replace(left, joints=(left.joints - left.joints[:, :1]) * [1, -1, 1] + left.joints[:, :1])
+    assert "side" in kinds(check(changed(both, hands=(right, bent))))
+    camera = both.sample.camera
+
+    def seen(hand):
+        image = project(camera.K, camera.T_base_cam, hand.joints) / [camera.width, camera.height]
+        return lambda frames: SeenHands(image, np.full(24, float(hand.side == "right")))
+
+    for hand in both.sample.hands:  # a detector sees one hand, whichever
+        alone = dataclasses.replace(both, views=())
+        assert check(alone, detect=seen(hand)) == []
+    (problem,) = check(dataclasses.replace(both, views=()), detect=seen(away))
+    assert problem.kind == "reprojection"
 
 
 # --- planted defects ---
@@ -239,8 +270,8 @@ def test_a_hand_that_rests_most_of_the_time_is_judged_while_it_moves():
 def test_nan_is_named_with_its_episode(folder):
     path = folder / "000001.safetensors"
     tensors, meta = read_tensors(path)
-    tensors["0.sample.hand.joints"] = tensors["0.sample.hand.joints"].copy()
-    tensors["0.sample.hand.joints"][7, 3, 1] = np.nan
+    tensors["0.sample.hands.0.joints"] = tensors["0.sample.hands.0.joints"].copy()
+    tensors["0.sample.hands.0.joints"][7, 3, 1] = np.nan
     write_tensors(path, tensors, meta)
     (problem,) = validate(folder)
     assert (problem.episode, problem.kind) == ("000001", "damaged")

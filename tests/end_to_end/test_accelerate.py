@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from dexprior.artifacts import read_tensors
-from dexprior.data.demonstrations import DemonstrationConfig, generate
+from dexprior.data.demonstrating import TaskDemonstrationConfig, generate_demonstrations
 from dexprior.prior.sampling import load_prior
 
 pytestmark = pytest.mark.slow
 
 
 def test_two_ranks_train_one_model(tmp_path):
-    generate(DemonstrationConfig(episodes=4, workers=1), tmp_path / "demonstrations", seed=0)
+    few = TaskDemonstrationConfig(n=6, size=48, cameras=("front",), depth=(), workers=1)
+    generate_demonstrations("pick_place", few, tmp_path / "demonstrations", seed=0)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

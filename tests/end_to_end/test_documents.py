@@ -177,23 +177,26 @@ def _filled_sheet(ws: Path) -> None:
         pair, arm = row[head.index("pair")], row[head.index("arm")]
         row[success] = str(int(arm in ("with", "after") or int(pair[-1]) < 6))
     csv.writer(path.open("w", newline="")).writerows([head, *rows])
-    sys.path.insert(0, str(ROOT / "tests" / "pipeline"))
     from dexprior.envs.panel import Panel
     from dexprior.envs.sim import SimBackend
-    from dexprior.policy.rollout import prior_policy, recorded, run_episodes
-    from dexprior.worlds.tasks import make_task
+    from dexprior.policy.rollout import recorded, run_episodes
+    from dexprior.worlds.tasks import expert_of, robot_task
 
-    expert = importlib.import_module("test_recorded_policy").expert
-    task = make_task("insertion").other()
+    task, expert, memory = robot_task("pick_place").other(), expert_of("pick_place"), np.zeros((2, 4))
     panel = Panel.sample("site", task, 2, seed=3, family=task.reality)
     backend = SimBackend(task, 2, family=task.reality)
-    episodes = run_episodes(prior_policy(expert(panel), np.arange(2)), backend, panel)
+
+    def act(observation, reading):
+        t = round(float(reading.t[0]) / task.control_dt) * task.control_dt
+        return expert(reading.truth, backend.worlds.view.rigs, t, memory)
+
+    episodes = run_episodes(act, backend, panel)
     protocol = next(row[head.index("protocol")] for row in rows if row[head.index("protocol")] != "verify")
     (ws / "recordings" / protocol).mkdir(parents=True)
     panel.save(ws / "recordings" / "panel.json")
     for k, trace in enumerate(recorded(episodes, panel, "other")):
         write_trace(trace, ws / "recordings" / protocol / f"{k}.mcap")
-    shutil.copytree(ws / "runs" / "demo" / "07-policy", ws / "runs" / "mine" / "07-policy")
+    shutil.copytree(ws / "runs" / "demo" / "06-policy", ws / "runs" / "mine" / "06-policy")
 
 
 def _fill_round(folder: Path, name: str = "1") -> None:
@@ -266,6 +269,23 @@ def _folder_of_traces(ws: Path) -> None:
         shutil.copy(ws / "run.mcap", ws / "runs" / "demos" / f"{name}.mcap")
 
 
+def _learned(ws: Path) -> None:
+    """What `ledger update` and `fit-noise` leave, of an arm that is late."""
+    from dexprior.config import to_plain
+    from dexprior.families import ParameterFamily, SensorModels, actuation
+    from dexprior.families.sensors import EncoderConfig
+
+    write_json(ws / "late.json", ParameterFamily("late", actuation(delay=(0.02, 0.03))[:1]).to_json())
+    write_json(ws / "noise-sensors.json", to_plain(SensorModels(encoder=EncoderConfig(step=0.001))))
+
+
+def _plate_as_cube(ws: Path) -> None:
+    """A family of the demo's task, where the round of the document is of another one."""
+    from dexprior.worlds.tasks import make_task
+
+    write_json(ws / "runs" / "round-2" / "family.json", make_task("pick_place").family.to_json())
+
+
 def _hand_clip_source(ws: Path) -> None:
     shutil.copytree(catalog.find("hand-clip"), ws / "runs" / "hand_clip")  # type: ignore[arg-type]
 
@@ -324,7 +344,7 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
     ),
     (
         "dexprior ledger plan results=runs/plan/trials.csv out=runs/plan recordings=recordings "
-        "policy=runs/mine/07-policy", "", _filled_sheet,
+        "policy=runs/mine/06-policy", "", _filled_sheet,
     ),
     (
         "dexprior train-policy data=runs/plan/train.json out=runs/next",
@@ -344,6 +364,14 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
     ("dexprior ledger compare runs/round-1 runs/round-2 out=runs/rounds", "", _second_round),
     ("dexprior ledger probe task=wipe out=runs/round-1", "", None),
     ("dexprior ledger update runs/round-1 out=runs/round-2", ANSWER, _probed_round),
+    (
+        "dexprior train-policy init=runs/demo/06-policy policy.warmup=0 family=runs/round-2/family.json out=runs/over",
+        f"{POLICY} policy.warmup=0", _plate_as_cube,
+    ),
+    (
+        "dexprior evaluate policy=runs/over family=runs/round-2/family.json baseline=runs/demo/06-policy",
+        "evaluation.instances=4 out=runs/over_evaluation", None,
+    ),
     (
         "dexprior collision evaluate set=strikes model=runs/mine/base/base.safetensors n_real=10 draws=2 "
         "out=runs/strikes.json", f"{STRIKES} strikes.settings=[1] n_real=5 draws=1 {BASE} {OPPONENTS}", _own_collision,
@@ -370,8 +398,7 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
     # how a line of the help begins, the command that it describes at a small size (none: it stands in a block, too),
     # what lies in the folder before it
     (
-        "dexprior data generate the demo's", "data task=insertion n=2 out=runs/own "
-        "demonstrations.frames=12 demonstrations.size=32", None,
+        "dexprior data the same", "data n=2 out=runs/own suite.size=32", None,
     ),
     ("dexprior data generate task=", "data generate task=pick_place n=1 out=runs/suite suite.size=32", None),
     ("dexprior data list", "data list", None),
@@ -394,6 +421,7 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
     ("dexprior data validate", "data validate source=runs/own", None),
     ("dexprior play task=peg a film", "play task=peg n=1 film=1 size=48", None),
     ("dexprior play task=peg settings", "play task=peg settings.clearance=0.0001 n=1 film=0", None),
+    ("dexprior play task=peg family", "play task=peg family=late.json n=1 film=0", _learned),
     ("dexprior play task=soft_grasp", "play task=soft_grasp world=reality n=1 film=0 player=still", None),
     ("dexprior sample; dexprior estimate", "sample n=1 motion_steps=1 video_steps=1 out=runs/one", None),
     (
@@ -431,8 +459,13 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
         f"model=runs/collision/base.safetensors out=runs/p.json {BASE} {OPPONENTS}", None,
     ),
     (
-        "dexprior train-policy init", "train-policy init=runs/demo/07-policy out=runs/go_on "
+        "dexprior train-policy init", "train-policy init=runs/demo/06-policy out=runs/go_on "
         f"{POLICY} policy.warmup=0", None,
+    ),
+    (
+        "dexprior train-policy init=runs/mine/06-policy policy.warmup=0 family",
+        "train-policy init=runs/demo/06-policy out=runs/fed family=late.json sensors=noise-sensors.json "
+        f"{POLICY} policy.warmup=0", _learned,
     ),
     (
         "dexprior train-policy data", "train-policy data=runs/plan/train.json out=runs/recorded "
@@ -447,11 +480,15 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
         "push.striker.surrogate=runs/collision/collision.safetensors push.steps=50 push.hidden=[8,8] "
         "push.learning_starts=50 push.checkpoint_every=50", None,
     ),
-    ("dexprior ladder task=pick_place", "ladder preset=smoke task=pick_place out=runs/line/pick_place", None),
-    ("dexprior ladder task=peg", "ladder preset=smoke task=peg out=runs/line/peg", None),
+    ("dexprior ladder run=runs/demo", "ladder run=runs/demo scored=5 out=runs/ladder", None),
+    ("dexprior demo task=peg", "demo preset=smoke task=peg out=runs/peg threads=1", None),
     (
-        "dexprior evaluate policy", "evaluate policy=runs/demo/07-policy baseline=runs/demo/08-policy-plain "
+        "dexprior evaluate policy", "evaluate policy=runs/demo/06-policy baseline=runs/demo/08-policy-plain "
         "evaluation.instances=4", None,
+    ),
+    (
+        "dexprior evaluate policy=runs/policy family", "evaluate policy=runs/demo/06-policy family=late.json "
+        "phenomena={stribeck:{}} evaluation.instances=4 out=runs/fed_evaluation", _learned,
     ),
     (
         "dexprior evaluate task=push", "evaluate task=push policy=runs/push out=runs/routes routes.runs=1 "

@@ -5,19 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dexprior.data.clouds import NUT_POINTS, condition_cloud
 from dexprior.data.objects import chosen_points, rigid_object
 from dexprior.extras import available
-from dexprior.hands import catalog
 from dexprior.hands.mano import ManoHand, contact_configuration, write_synthetic_mano
 from dexprior.hands.skeleton import forward
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.denoiser import JointDenoiser
 from dexprior.prior.sampling import HandObjectPipeline
+from dexprior.retarget.gripper import Follower, GripperConfig, retarget_to_gripper
 from dexprior.retarget.hand_kinematic import retarget_hand
-from dexprior.retarget.network import RetargetConfig, Retargeter, tool_trajectory
+from dexprior.robots import catalog
 from dexprior.types import PriorCondition
-from dexprior.worlds.insertion import InsertionConfig, video_camera
+from dexprior.worlds.tasks.scene import camera
 
 pytestmark = pytest.mark.skipif(not available("smplx"), reason="needs smplx: pip install 'dexprior[mano]'")
 
@@ -49,22 +48,25 @@ def test_betas_change_the_joints_as_the_shape_space_says(hand):
 
 def test_it_conditions_the_prior(hand):
     pose = np.array([0.45, 0, 0.012, 1, 0, 0, 0])
-    cloud = condition_cloud(InsertionConfig(), pose, np.array([0.46, 0.1, 0]))
+    faces = np.concatenate([np.eye(3), -np.eye(3)])
+    part = np.concatenate([pose[:3] + 0.012 * faces, faces], axis=1)
+    beside = part + np.array([0.0, 0.1, 0.0, 0.0, 0.0, 0.0])
+    cloud = np.concatenate([part, beside])
     condition = PriorCondition(
         cloud=cloud,
-        moves=np.arange(len(cloud)) < NUT_POINTS,
-        points=chosen_points(cloud[:NUT_POINTS, :3]),
+        moves=np.arange(len(cloud)) < len(part),
+        points=chosen_points(part[:, :3]),
         pose=pose,
         target_at=(FRAMES - 1) / 24.0,
         seconds=FRAMES / 24.0,
-        start=contact_configuration(hand, 0),
-        target=contact_configuration(hand, -1),
-        camera=video_camera(48),
+        start=(contact_configuration(hand, 0),),
+        target=(contact_configuration(hand, -1),),
+        camera=camera("front", 48),
         text="put the nut on the bolt",
     )
-    assert not condition.start.touching.any()
-    assert condition.target.touching[:3].all()
-    np.testing.assert_allclose(condition_tensors([condition])["start"][0, -10:], BETAS, atol=1e-6)
+    assert not condition.start[0].touching.any()
+    assert condition.target[0].touching[:3].all()
+    np.testing.assert_allclose(condition_tensors([condition])["start"][0, 0, -10:], BETAS, atol=1e-6)
     denoiser = JointDenoiser(frames=24, width=32, layers=1, heads=2, channels=10).eval()
     pipeline = HandObjectPipeline.fresh(denoiser)
     pipeline.set_progress_bar_config(disable=True)
@@ -75,10 +77,11 @@ def test_it_conditions_the_prior(hand):
 
 
 def test_it_is_retargeted_to_a_hand_and_to_the_gripper(hand):
-    result = retarget_hand(hand, catalog.load("builtin-hand"))
+    result = retarget_hand(hand, catalog.end_effector("builtin-hand"))
     assert len(result.trajectory) == FRAMES
     assert np.isfinite(result.trajectory.q).all()
-    nut = rigid_object("nut", hand.t, np.tile([0.45, 0, 0.012, 1.0, 0, 0, 0], (FRAMES, 1)))
-    tool, opening = tool_trajectory(Retargeter(RetargetConfig()).eval(), hand, nut)
-    assert tool.shape == (FRAMES, 7)
-    assert np.isfinite(opening).all()
+    pose = np.tile([0.45, 0, 0.012, 1.0, 0, 0, 0], (FRAMES, 1))
+    thing = rigid_object("nut", hand.t, pose, local=np.eye(3) * 0.01)
+    tool = retarget_to_gripper(hand, thing, Follower.of("arm7", "parallel"), GripperConfig())
+    assert tool.force.max() >= GripperConfig().least_force
+    assert np.isfinite(tool.tool).all()

@@ -73,6 +73,17 @@ def test_a_task_of_ones_own_is_played_and_keeps_its_promises(tmp_path):
     assert checked.returncode == 0, checked.stderr
 
 
+@pytest.mark.slow
+def test_the_line_is_trained_on_a_task_of_ones_own(tmp_path):
+    """In one module and one row: shown by hands, learned, judged in other worlds, and behind the gate."""
+    shell(block("your-own-task.md", "console"), OUT=str(tmp_path), OMP_NUM_THREADS="1")
+    assert json.loads((tmp_path / "shelf" / "shelf.json").read_text())["solved"] == 8
+    results = json.loads((tmp_path / "line" / "results.json").read_text())
+    assert results["01-demonstrations"]["success"] > 0.9
+    assert set(results["12-backends"]) == {"mujoco", "hybrid", "reality", "hardware"}
+    assert (tmp_path / "line" / "report.html").is_file()
+
+
 def test_a_robots_own_csv_becomes_a_report_and_a_family_of_a_task(tmp_path):
     """The example's answer is known: 87 ms, and 30 mrad of backlash in the elbow."""
     shown = shell(block("your-robot-logs.md", "sh"), OUT=str(tmp_path))
@@ -106,7 +117,7 @@ def test_videos_become_clips_that_train_the_prior(tmp_path):
         VIDEOS=str(videos),
         OUT=str(out),
         XDG_CACHE_HOME=str(tmp_path / "cache"),
-        DEMONSTRATIONS="demonstrations.episodes=6 demonstrations.frames=12 demonstrations.size=32",
+        DEMONSTRATIONS="suite.n=12 suite.size=32",
         TRAINING="prior.steps=4 prior.size=32 prior.width=32 prior.layers=1 prior.channels=10 prior.batch=2",
     )
     rows = [json.loads(line) for line in (out / "clips" / "manifest.jsonl").read_text().splitlines()]

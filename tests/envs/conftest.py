@@ -7,7 +7,7 @@ import pytest
 
 from dexprior.envs.hardware import RobotState
 from dexprior.envs.panel import Panel
-from dexprior.worlds.arm import HOME, ArmKinematics
+from dexprior.robots.arm7 import HOME, ArmKinematics
 from dexprior.worlds.tasks import make_task
 
 

@@ -6,19 +6,42 @@ import contextlib
 import math
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from dexprior.envs.hardware import Evidence, GateConfig, RobotState, SafetyGate
+from dexprior.envs.hardware import Box, Evidence, GateConfig, RobotState, SafetyGate, profile_of
 from dexprior.errors import SafetyStop
+from dexprior.robots.arm7 import HOME, JOINT_LIMITS, ArmKinematics
+from dexprior.robots.rigs import rig_chain
 from dexprior.types import Command
-from dexprior.worlds.arm import HOME, JOINT_LIMITS, ArmKinematics
 
-__all__ = ["Idle", "Reference", "drift", "fuzz"]
+__all__ = ["CELL", "EPISODE", "Idle", "Reference", "changed", "drift", "fuzz"]
 
 _PERIOD = 0.04
+EPISODE = 75
+"""Commands in an episode."""
+CELL = GateConfig(
+    robot=profile_of(rig_chain("arm7", "parallel")[0]),
+    workspace_low=(0.20, -0.40, 0.02),
+    workspace_high=(0.75, 0.40, 0.60),
+    contact_zones=(
+        Box(low=(0.34, -0.20, -0.01), high=(0.56, 0.18, 0.022)),
+        Box(low=(0.40, 0.04, -0.01), high=(0.52, 0.14, 0.072)),
+    ),
+    contact_speed=0.03,
+    max_linear_speed=0.9,
+    max_angular_speed=3.5,
+    max_force=60.0,
+    press_force=30.0,
+)
+"""A cell of the built-in arm that no task changes."""
+
+
+def changed(**changes: Any) -> GateConfig:
+    """That cell with some settings changed."""
+    return replace(CELL, **changes)
 
 
 class Idle:
@@ -53,7 +76,7 @@ class Reference:
         self.stopped, self.first, self.last, self.start = False, None, None, None
         self.numbers: list[int] = []
         self.refused = self.judged = self.since_state = self.same_clock = self.same_joints = 0
-        self.told_to_move = False
+        self.told_to_move, self.clipped = False, 0
 
     def look(self, state: RobotState, now: float) -> str:
         """The rule by which a state stops the robot; `all` if none."""
@@ -91,7 +114,8 @@ class Reference:
         rule = self._command(command, now)
         self.numbers.append(command.seq)
         self.judged, self.since_state = self.judged + 1, self.since_state + 1
-        verdict = "stop" if rule in ("session", "finite") else "pass" if rule == "all" else "refuse"
+        self.clipped += command.saturated
+        verdict = "stop" if rule in ("session", "finite", "saturated") else "pass" if rule == "all" else "refuse"
         self.refused = self.refused + 1 if verdict != "pass" else 0
         if verdict == "refuse" and self.refused > self.c.max_consecutive_refusals:
             verdict, rule = "stop", "refusals"
@@ -108,6 +132,8 @@ class Reference:
             return "session"
         if not np.isfinite([*command.value, command.t, 0.0 if command.gripper is None else command.gripper]).all():
             return "finite"
+        if (self.clipped + command.saturated) / (6 * EPISODE) > c.max_saturated:
+            return "saturated"
         if command.mode != "cartesian_velocity" or command.value.size != 6:
             return "mode"
         if self.numbers and not 1 <= command.seq - max(self.numbers) <= 1 + c.max_sequence_gap:
@@ -187,9 +213,9 @@ def drift(k: int) -> tuple[RobotState, Command]:
 def fuzz(count: int, seed: int) -> dict[str, Any]:
     """Judge random ticks by the gate and by the reference; how often they differ, the first case, and every outcome."""
     rng = np.random.default_rng(seed)
-    config = GateConfig(session_commands=80, session_seconds=2.5, evidence=10)
+    config = changed(session_commands=80, session_seconds=2.5, evidence=10)
     now = [100.0]
-    gate, reference, driver = SafetyGate(config, clock=lambda: now[0]), Reference(config), Idle()
+    gate, reference, driver = SafetyGate(config, episode=EPISODE, clock=lambda: now[0]), Reference(config), Idle()
     outcomes: Counter[str] = Counter()
     different: list[str] = []
     t, seq, q = 1000.0, 0, HOME.copy()
@@ -224,6 +250,7 @@ def fuzz(count: int, seed: int) -> dict[str, Any]:
         command = Command(
             seq=seq, t=now[0] - (rng.uniform(-0.5, 0.5) if odd[8] < 0.02 else 0.01), mode="cartesian_velocity",
             value=value, gripper=None if odd[9] < 0.1 else float(rng.uniform(-0.002, 0.082)),
+            saturated=int(rng.integers(1, 7)) if odd[9] > 0.9 else 0,
         )  # fmt: skip
         if odd[10] > 0.02:  # else it is sent without reading
             mine, theirs = reference.look(state, now[0]), _looked(gate, state, driver)

@@ -6,16 +6,16 @@ import math
 
 import numpy as np
 import pytest
-from gate_reference import Reference
+from gate_reference import CELL, Reference
 
-from dexprior.envs.hardware import Box, GateConfig
+from dexprior.envs.hardware import Box
 from dexprior.errors import BadInput
 
 PERIOD = 0.04
 
 
 def test_the_reach_is_what_is_coasted_and_what_is_braked():
-    config = GateConfig()
+    config = CELL
     robot = config.robot
     for speed in (0.0, 0.01, 0.3, 0.9):
         for age in (0.0, 0.1):
@@ -25,7 +25,7 @@ def test_the_reach_is_what_is_coasted_and_what_is_braked():
 
 def test_the_fastest_speed_passes_and_a_faster_one_does_not():
     """Judged by the reference of the gate's rules, from everywhere in and around the workspace."""
-    config = GateConfig()
+    config = CELL
     envelope, reference, rng = config.envelope(PERIOD), Reference(config), np.random.default_rng(3)
     limited = 0
     for _ in range(3000):

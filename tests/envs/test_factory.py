@@ -13,7 +13,6 @@ from dexprior.config import to_plain, validate
 from dexprior.envs import BackendConfig, make_backend
 from dexprior.envs.base import ObservationSpec, tracked
 from dexprior.envs.factory import HardwareOptions, RealityOptions, SimulationOptions
-from dexprior.envs.hardware import GateConfig
 from dexprior.envs.panel import Panel
 from dexprior.envs.reality import start_server
 from dexprior.errors import ConfigError, SafetyStop, UnknownName
@@ -43,8 +42,10 @@ def test_every_kind_reads_alike(kind, config, easy):
         reading = backend.step(backend.actions.commands(FORWARD))
         assert backend.n == 1
         assert reading.t[0] == pytest.approx(0.04)
-        assert {name: value.shape for name, value in ObservationSpec.of(backend).observe(reading).items()} == {
-            "proprio": (1, 25), "wrench": (1, 6), "touch": (1, 2), "cloud": (1, 64, 3), "time": (1, 1),
+        shown = ObservationSpec.of(backend).observe(reading, reading.cloud)
+        assert {name: value.shape for name, value in shown.items()} == {
+            "proprio": (1, 25), "wrench": (1, 6), "touch": (1, 2), "cloud": (1, 64, 3), "first_cloud": (1, 64, 3),
+            "time": (1, 1),
         }  # fmt: skip
         assert 0.0 <= backend.task.reward(tracked(reading))["total"][0] <= 1.0
     finally:
@@ -62,11 +63,12 @@ def test_an_unknown_name_lists_the_names():
 
 def test_options_reach_the_backend(easy):
     assert make_backend(BackendConfig(n=3)).n == 3
-    strict = GateConfig(max_linear_speed=0.05, max_consecutive_refusals=0)
-    backend = make_backend(BackendConfig(kind="hardware", hardware=HardwareOptions(gate=strict, tracker=False)))
+    backend = make_backend(
+        BackendConfig(kind="hardware", hardware=HardwareOptions(gate={"max_saturated": 0.0}, tracker=False))
+    )
     assert backend.reset(easy).truth is None
-    with pytest.raises(SafetyStop, match=r"0\.100 m/s"):
-        backend.step(backend.actions.commands(FORWARD))
+    with pytest.raises(SafetyStop, match=r"saturated: 1 of the arm's numbers .* limit 0"):
+        backend.step(backend.actions.commands(15.0 * FORWARD))
     backend.close()
 
 
@@ -85,9 +87,9 @@ def test_what_is_required_is_asked_for():
 
 
 def test_configuration_is_plain_data_and_strict():
-    config = BackendConfig(kind="reality", hardware=HardwareOptions(gate=GateConfig(max_force=20.0)))
+    config = BackendConfig(kind="reality", hardware=HardwareOptions(gate={"max_force": 20.0, "robot": {"lag": 0.1}}))
     assert validate(BackendConfig, to_plain(config)) == config
-    with pytest.raises(ConfigError, match=r"hardware\.gate\.max_forse.*max_force"):
+    with pytest.raises(ConfigError, match=r"hardware.*gate\.max_forse.*max_force"):
         validate(BackendConfig, {"hardware": {"gate": {"max_forse": 1.0}}})
     with pytest.raises(ConfigError, match="kind"):
         validate(BackendConfig, {"kind": "dream"})

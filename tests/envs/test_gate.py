@@ -8,16 +8,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from gate_reference import fuzz
+from gate_reference import CELL, EPISODE, changed, fuzz
 
 from dexprior.artifacts import load
-from dexprior.config import validate
+from dexprior.config import to_plain, validate
 from dexprior.envs import wire
-from dexprior.envs.hardware import Box, Evidence, GateConfig, RobotProfile, RobotState, SafetyGate, load_evidence
+from dexprior.envs.hardware import Box, Evidence, GateConfig, RobotState, SafetyGate, load_evidence
 from dexprior.errors import BadInput, ConfigError, ConnectionLost, SafetyStop
+from dexprior.robots.arm7 import JOINT_LIMITS
+from dexprior.robots.rigs import rig_chain
 from dexprior.types import Command, Trace
-from dexprior.worlds.arm import JOINT_LIMITS
-from dexprior.worlds.rigs import rig_chain
 
 
 class Clock:
@@ -85,7 +85,7 @@ def robot(state) -> Recorder:
 
 
 def _gate(clock: Clock, robot: Recorder, **limits) -> SafetyGate:
-    gate = SafetyGate(GateConfig(**limits), clock=clock)
+    gate = SafetyGate(changed(**limits), episode=EPISODE, clock=clock)
     gate.read(robot)
     return gate
 
@@ -188,6 +188,33 @@ def test_a_stop_lasts_until_somebody_resets_it(clock, robot):
     assert "Ada" in next(e.message for e in gate.evidence if e.rule == "reset")
 
 
+def test_too_many_clipped_numbers_in_one_episode_stop_the_robot(clock, robot, instance):
+    """A share of all the arm's numbers in an episode: 6 in each of 75 commands, of which 22 are not yet 5 %."""
+    gate = _gate(clock, robot)
+    for seq in range(11):
+        assert _send(gate, _command(clock, seq, saturated=2), robot, clock).verdict == "pass"
+    assert _send(gate, _command(clock, 11), robot, clock).verdict == "pass"
+    with pytest.raises(SafetyStop, match="saturated: 23 of the arm's numbers in this episode were beyond"):
+        gate.send(_command(clock, 12, saturated=1), robot)
+    assert robot.calls == ["stop"]
+    gate.reset(robot, by="Ada")
+    gate.prepare(instance, robot)
+    assert _send(gate, _command(clock, 0, saturated=6), robot, clock).verdict == "pass"  # counted anew
+
+
+def test_each_episode_counts_its_own_clipped_numbers(clock, robot, instance):
+    gate = _gate(clock, robot)
+    for seq in range(20):
+        gate.prepare(instance, robot)
+        assert _send(gate, _command(clock, seq, saturated=6), robot, clock).verdict == "pass"
+
+
+def test_a_command_that_was_no_action_is_judged_as_sent(clock, robot):
+    gate = _gate(clock, robot)
+    assert _send(gate, _command(clock, 0, [1.5, 0, 0, 0, 0, 0]), robot, clock).rule == "linear_speed"
+    assert not robot.sent[0].value.any()
+
+
 @pytest.mark.parametrize(
     ("age", "verdict"), [(0.0, "pass"), (0.15, "pass"), (0.25, "refuse"), (-0.15, "pass"), (-0.25, "refuse")]
 )
@@ -206,14 +233,21 @@ def test_a_command_is_not_judged_by_an_old_state(clock, robot):
 
 
 def test_in_lockstep_a_state_does_not_age(clock, robot):
-    gate = SafetyGate(clock=clock, lockstep=True)
+    gate = SafetyGate(CELL, clock=clock, lockstep=True)
     gate.read(robot)
     clock.now += 100.0
     assert gate.send(_command(clock, twist=[0.9, 0, 0, 0, 0, 0]), robot).verdict == "pass"
 
 
+def test_in_lockstep_a_command_does_not_age(clock, robot):
+    """A busy machine changes no result: nothing moves while it is late."""
+    gate = SafetyGate(CELL, clock=clock, lockstep=True)
+    gate.read(robot)
+    assert gate.send(_command(clock, t=clock.now - 5.0), robot).verdict == "pass"
+
+
 def test_without_any_state_nothing_passes(clock, robot):
-    assert SafetyGate(clock=clock).send(_command(clock), robot).rule == "state_age"
+    assert SafetyGate(CELL, clock=clock).send(_command(clock), robot).rule == "state_age"
 
 
 @pytest.mark.parametrize(
@@ -236,7 +270,7 @@ def test_a_gap_may_be_allowed(clock, robot):
     assert [_send(gate, _command(clock, seq=k), robot, clock).rule for k in (0, 2, 5)] == ["all", "all", "sequence"]
 
 
-OPEN = GateConfig(workspace_low=(0.2, -0.4, 0.0), contact_zones=())
+OPEN = changed(workspace_low=(0.2, -0.4, 0.0), contact_zones=())
 """A workspace without a zone."""
 
 
@@ -300,7 +334,7 @@ def test_contact_zones(clock, robot, state, position, velocity, rule):
 
 def test_no_limit_of_a_contact_zone_is_above_five_centimetres_a_second():
     with pytest.raises(ConfigError, match="contact_speed"):
-        validate(GateConfig, {"contact_speed": 0.051})
+        validate(GateConfig, to_plain(CELL) | {"contact_speed": 0.051})
 
 
 def test_a_tool_outside_may_come_back(clock, robot, state):
@@ -332,7 +366,7 @@ def test_an_arm_at_its_limit_may_come_back(clock, robot, state):
 @pytest.mark.parametrize(("force", "stops"), [(59.0, False), (61.0, True)])
 def test_force(clock, robot, state, force, stops):
     robot.state = replace(state, wrench=np.array([0, force * 0.6, force * 0.8, 0, 0, 0]))
-    gate = SafetyGate(clock=clock)
+    gate = SafetyGate(CELL, clock=clock)
     if not stops:
         assert gate.read(robot) is robot.state
         return
@@ -346,7 +380,7 @@ def test_force(clock, robot, state, force, stops):
 def test_a_force_between_two_states_counts_too(clock, robot, state):
     robot.state = replace(state, peak_force=61.0)
     with pytest.raises(SafetyStop, match="force"):
-        SafetyGate(clock=clock).read(robot)
+        SafetyGate(CELL, clock=clock).read(robot)
 
 
 def test_too_many_refusals_in_a_row_stop(clock, robot):
@@ -577,7 +611,7 @@ def test_the_number_of_joints_is_the_rigs(clock, state):
     """A gantry of three slides and three hinges, which has six joints and other limits."""
     gantry = rig_chain("gantry", "parallel")[0].home
     robot = Recorder(replace(state, q=gantry, qd=np.zeros(6), tcp=np.array([0.45, 0.0, 0.3, 0, 1, 0, 0])))
-    gate = SafetyGate(GateConfig(robot=RobotProfile(arm="gantry"), contact_zones=()), clock=clock)
+    gate = SafetyGate(changed(robot=replace(CELL.robot, arm="gantry"), contact_zones=()), clock=clock)
     outcomes = []
     for slide, seq in ((0.45, 0), (0.949, 2)):  # the slide ends at 1 m, of which 5 cm are kept
         robot.state = replace(robot.state, q=np.array([slide, *gantry[1:]]))
@@ -676,11 +710,11 @@ def test_an_entry_whose_field_is_of_another_kind_is_refused(clock, robot, tmp_pa
 
 def test_limits_are_checked():
     with pytest.raises(ConfigError, match="max_force"):
-        validate(GateConfig, {"max_force": -1.0})
+        validate(GateConfig, to_plain(CELL) | {"max_force": -1.0})
     with pytest.raises(BadInput, match="is empty"):
-        GateConfig(workspace_low=(0.8, 0.0, 0.0))
+        changed(workspace_low=(0.8, 0.0, 0.0))
     with pytest.raises(BadInput, match="cartesian_velocity"):
-        GateConfig(modes=("tendon",))
+        changed(modes=("tendon",))
 
 
 def test_the_gate_judges_as_an_independent_reference_does():
@@ -689,6 +723,7 @@ def test_the_gate_judges_as_an_independent_reference_does():
     assert found["different"] == 0, found["first"]
     rules = {name.split()[1] for name in found["outcomes"]}
     assert rules >= {
-        "all", "session", "finite", "mode", "sequence", "age", "state_age", "unread", "linear_speed", "angular_speed",
-        "opening", "contact_speed", "workspace", "joint_limits", "refusals", "force", "state", "frozen", "robot",
+        "all", "session", "finite", "saturated", "mode", "sequence", "age", "state_age", "unread", "linear_speed",
+        "angular_speed", "opening", "contact_speed", "workspace", "joint_limits", "refusals", "force", "state",
+        "frozen", "robot",
     }  # fmt: skip

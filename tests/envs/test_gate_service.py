@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from gate_reference import CELL
 from scripted import told
 
 from dexprior.artifacts import write_json
@@ -84,7 +85,7 @@ def _awaited(service: GateService, message) -> dict:
 
 def _moving(driver: Slow, instance, keep=None) -> GateService:
     """A service whose robot was told to move a moment ago, and whose driver answers no more."""
-    service = GateService(SafetyGate(), driver, keep=keep)
+    service = GateService(SafetyGate(CELL), driver, keep=keep)
     driver.free.set()
     _awaited(service, {"type": "prepare", "succeeded": None} | instance_to_plain(instance))
     _command(service, 0)
@@ -142,7 +143,7 @@ def test_others_stop_the_robot_while_the_driver_owes_an_answer(driver, instance,
 
 
 def test_a_robot_on_its_way_home_is_stopped_when_the_process_ends(driver, instance):
-    service = GateService(SafetyGate(), driver)
+    service = GateService(SafetyGate(CELL), driver)
     assert service.answer(0, {"type": "prepare"} | instance_to_plain(instance)) is None
     driver.failure = RuntimeError("unplugged")
     driver.free.set()
@@ -223,7 +224,7 @@ def test_a_folder_that_cannot_be_is_refused_before_anything_starts(tmp_path, cap
 def test_a_field_of_another_kind_is_named(driver, instance, field, value):
     message = {"by": {"type": "recover"}, "succeeded": {"type": "prepare"} | instance_to_plain(instance)}[field]
     with pytest.raises(BadInput, match=f"'{field}'"):
-        GateService(SafetyGate(), driver).answer(0, message | {field: value})
+        GateService(SafetyGate(CELL), driver).answer(0, message | {field: value})
 
 
 # --- with processes -------------------------------------------------------------------------------------------

@@ -9,15 +9,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from gate_reference import CELL, changed
 from scripted import ScriptedInsertion, moved, told
 
 from dexprior.envs import wire
 from dexprior.envs.hardware import (
-    GateConfig,
     HardwareBackend,
     HardwareOptions,
     LoopbackDriver,
-    RobotProfile,
     SafetyGate,
     load_evidence,
     start_gate,
@@ -33,13 +32,14 @@ from dexprior.envs.sim import SimBackend
 from dexprior.envs.tasks import TaskEnv
 from dexprior.envs.wire import command_to_plain
 from dexprior.errors import BadInput, ConnectionLost, SafetyStop
+from dexprior.families import SensorModels, SightConfig
 from dexprior.types import Command
 from dexprior.worlds.tasks import make_task
 
 FORWARD = np.array([0.1, 0.0, 0.0, 0.0, 0.0, 0.0])
 TASK = make_task("insertion").other()
 CONTROL_DT = TASK.control_dt
-CELL = {"nut": (0.42, -0.14, 0.0), "bolt": (0.46, 0.1, 0.0), "yaw": 0.0}
+PLACES = {"nut": (0.42, -0.14, 0.0), "bolt": (0.46, 0.1, 0.0), "yaw": 0.0}
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def cell(instance):
     """Gate and driver in this process, the robot in its own; time passes there with each command."""
     driver = LoopbackDriver()
     driver.connect()
-    made = Cell(SafetyGate(lockstep=True), driver)
+    made = Cell(SafetyGate(CELL, lockstep=True), driver)
     made.gate.prepare(instance, driver)
     yield made
     driver.close()
@@ -131,7 +131,7 @@ def test_a_stalled_sender_makes_the_robot_hold_and_the_next_command_moves_it(rob
 
 
 def test_a_stream_whose_commands_are_late_by_less_than_the_watchdog_does_not_hold():
-    robot = LoopbackRobot(TASK, TASK.reality, profile=RobotProfile(watchdog=2.5 * CONTROL_DT))
+    robot = LoopbackRobot(TASK, TASK.reality, profile=replace(CELL.robot, watchdog=2.5 * CONTROL_DT))
     for seq in range(20):
         _tell(robot, _command(seq, np.zeros(6)))
         robot.answer(0, {"type": "idle", "seconds": 2 * CONTROL_DT})
@@ -152,7 +152,7 @@ def _speeds(robot: LoopbackRobot, periods: int) -> list[float]:
 @pytest.mark.parametrize("end", ["stop", "closed", "silent"])
 def test_a_robot_slows_down_by_its_profile_at_once_in_its_direction(end):
     """From 0.5 m/s at 2 m/s^2: a quarter of a second, on a straight line, however its commands end."""
-    profile = RobotProfile(deceleration=2.0, watchdog=1e-3)
+    profile = replace(CELL.robot, deceleration=2.0, watchdog=1e-3)
     robot = LoopbackRobot(TASK, TASK.reality, profile=profile)
     for seq in range(4):
         _tell(robot, _command(seq, [0, 0.5, 0, 0, 0, 0]))
@@ -275,7 +275,7 @@ def _lower(cell: Cell, state, *, slowest: float):
 def _gated(instance, **limits):
     driver = LoopbackDriver()
     driver.connect()
-    cell = Cell(SafetyGate(GateConfig(**limits), lockstep=True), driver)
+    cell = Cell(SafetyGate(changed(**limits), lockstep=True), driver)
     return cell, cell.gate.prepare(moved(instance, nut=(0.42, -0.14, 0.0)), driver)
 
 
@@ -366,8 +366,10 @@ def test_the_instances_parameters_are_the_robots_own(backend, instance):
     np.testing.assert_array_equal(backend.reset(lying).cloud, backend.reset(instance).cloud)
 
 
-def test_without_a_tracker_there_is_no_truth(instance):
-    backend = HardwareBackend(start_gate(HardwareOptions(tracker=False)))
+def test_without_a_tracker_there_is_no_truth_and_without_labels_it_is_said(instance):
+    sensors = SensorModels(sight=SightConfig(labels=False))
+    backend = HardwareBackend(start_gate(HardwareOptions(tracker=False, sensors=sensors)))
+    assert not backend.labels
     assert backend.reset(instance).truth is None
     assert backend.step(told(np.zeros(6))).truth is None
     backend.close()
@@ -418,19 +420,52 @@ def test_a_policy_that_dives_is_slowed_down_and_never_refused(backend, instance)
     assert reading.tools[0, 0, 2] < 0.0115  # on the table
 
 
+@pytest.mark.parametrize("column", [0, 5])
+def test_an_action_beyond_its_box_is_sent_as_its_end_and_counted(backend, column):
+    """3.0 is 1.0 on the wire, however far it jumps; what an action is worth is clipped as in training."""
+    for k, number in enumerate((-3.0, 3.0, -3.0, 3.0)):
+        action = np.zeros((1, 7))
+        action[0, column] = number
+        sent = backend.actions.commands(action)
+        np.testing.assert_array_equal(sent[0].saturated, [1])
+        backend.step(sent)
+        entry = backend.evidence(1)[0]
+        assert (entry.verdict, entry.seq) == ("pass", k)
+        np.testing.assert_allclose(entry.command[column], np.sign(number) * (0.5 if column < 3 else 2.0))
+
+
+def test_a_policy_that_asks_for_too_much_is_stopped_with_the_reason(backend):
+    """22 of 450 numbers of an insertion's 75 commands are 5 %."""
+    action = np.zeros((1, 7))
+    action[0, 3] = action[0, 4] = 1.5
+    action *= [[0, 0, 0, 1, -1, 0, 0]]
+    for k in range(11):
+        backend.step(backend.actions.commands(action * (-1) ** k))
+    with pytest.raises(SafetyStop, match="saturated: 24 of the arm's numbers"):
+        backend.step(backend.actions.commands(action))
+    assert backend.evidence(1)[0].rule == "saturated"
+
+
+def test_beyond_a_grippers_ends_there_is_nothing_to_ask_for(backend):
+    action = np.array([[0, 0, 0, 0, 0, 0, 1.2]])
+    for _ in range(30):
+        backend.step(backend.actions.commands(action))
+    assert {e.verdict for e in backend.evidence()} == {"pass"}
+
+
 def test_what_is_not_saturated_is_refused(backend, instance):
     blunt = HardwareBackend(backend._session.address, saturate=False)
     with pytest.raises(BadInput, match="another client drives"):
-        blunt.reset(moved(instance, **CELL))
+        blunt.reset(moved(instance, **PLACES))
     backend._session.request({"type": "close"})
-    blunt.reset(moved(instance, **CELL))
+    blunt.reset(moved(instance, **PLACES))
     with pytest.raises(SafetyStop, match="6 commands refused in a row"):
         _go_on(blunt, [0, 0, -0.5, 0, 0, 0])
     blunt.close()
 
 
 def test_failed_tasks_are_counted_from_reset_to_reset(instance):
-    options = HardwareOptions(gate=GateConfig(max_consecutive_failures=1))
+    options = HardwareOptions(gate={"max_consecutive_failures": 1})
     backend = HardwareBackend(start_gate(options))
     for _ in range(2):
         backend.reset(instance)
@@ -530,9 +565,9 @@ def test_a_policy_whose_connection_closes_leaves_a_robot_that_stands(watched, in
     assert load_evidence(tmp_path)[-1].rule == "connection"
     backend = HardwareBackend(watched.gate.address)
     with pytest.raises(SafetyStop, match="without a goodbye"):
-        backend.reset(moved(instance, **CELL))
+        backend.reset(moved(instance, **PLACES))
     backend.recover(by="Ada")
-    backend.reset(moved(instance, **CELL))
+    backend.reset(moved(instance, **PLACES))
     backend.close()
 
 

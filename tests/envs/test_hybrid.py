@@ -19,6 +19,7 @@ from dexprior.envs.hybrid import HybridBackend
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
 from dexprior.errors import ArtifactError, BadInput, UnknownName
+from dexprior.policy.rollout import run_episodes, traces
 from dexprior.worlds.tasks import make_task
 
 TASK = make_task("insertion")
@@ -155,3 +156,36 @@ def test_geoms_may_still_be_watched_one_by_one(tame):
     one_by_one = HybridBackend(TASK, 1, RestitutionFriction(), np.array([0.5, 0.3]), pairs=pairs)
     patch = HybridBackend(TASK, 1, RestitutionFriction(), np.array([0.5, 0.3]))
     np.testing.assert_allclose(_drop(one_by_one, tame, 4), _drop(patch, tame, 4), atol=1e-6)
+
+
+@pytest.mark.parametrize("sensing_time", [None, 0.004])
+def test_a_trace_shows_the_force_of_an_impact_at_whatever_moment_it_comes(sensing_time):
+    """A cube thrown at the gripper in four worlds, a few simulation steps later in each: the wrist feels it in all.
+
+    A reading is a control period's mean. One simulation step's alone would say nothing in most worlds, as MuJoCo's own
+    does: contact lasts for less than a control period.
+    """
+    task = make_task("pick_place")
+    panel = Panel.sample("thrown", task, 4, seed=3)
+    backend = HybridBackend(
+        task, 4, RestitutionFriction(), np.array([0.5, 0.1]), threads=1,
+        pairs=[("cube", ("geom:robot/pad_left", "geom:robot/pad_right"))],
+        config=HybridConfig(sensing_time=sensing_time),
+    )  # fmt: skip
+
+    def throw(observation, reading):
+        if reading.t[0] == 0:
+            view = backend.worlds.view
+            aside = np.array([[0.0, 0.2 + 0.02 * late, 0.0] for late in range(4)])
+            view.pose("cube")[:, :3] = backend.worlds.state()[0].tcp[:, :3] + aside
+            view.velocity("cube")[:, :3] = 0.0, -2.0, 0.4
+        return np.tile([0.0, 0, 0, 0, 0, 0, 1.0], (4, 1))
+
+    episodes = run_episodes(throw, backend, panel)
+    assert backend.counts["impacts"] >= 4
+    force = np.stack([trace.channels["force"].value[:10, 1] for trace in traces(episodes, panel, "hybrid")])
+    felt = np.abs(force - np.median(force, axis=1, keepdims=True)).max(axis=1) > 1.2  # N; noise is at .2
+    if sensing_time is None:
+        assert felt.all()
+    else:
+        assert not felt.all()

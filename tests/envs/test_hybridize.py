@@ -63,6 +63,13 @@ def test_a_gymnasium_environment_asks_the_model_about_its_impacts():
     assert env.unwrapped.hybrid.counts["impacts"] == 2 * once  # counts go on over a reset, which it repeats
 
 
+def test_sensors_of_an_environment_show_an_impact_for_one_of_its_steps():
+    env = gymnasium.make("Pusher-v5")
+    for config, shown in ((None, env.unwrapped.dt), (HybridConfig(sensing_time=0.5), 0.5)):
+        switched = hybridize(gymnasium.make("Pusher-v5"), PUSHER, RestitutionFriction(), PHI, config)
+        assert switched.unwrapped.hybrid.stepper.config.sensing_time == shown
+
+
 def test_mistakes_in_a_gymnasium_environment_are_found_at_once():
     env = gymnasium.make("Pusher-v5")
     with pytest.raises(UnknownName, match="did you mean 'object'"):

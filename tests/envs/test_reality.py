@@ -25,8 +25,8 @@ from dexprior.envs.serving import Service, serve
 from dexprior.envs.sim import SimBackend
 from dexprior.envs.tasks import TaskEnv
 from dexprior.errors import BadInput, ConnectionLost
-from dexprior.worlds.insertion import HUMAN_WORLD
-from dexprior.worlds.tasks import make_task
+from dexprior.families import SensorModels, SightConfig
+from dexprior.worlds.tasks import Insertion, make_task
 
 STEPS = 12
 TASK = make_task("insertion").other()
@@ -77,7 +77,7 @@ def test_the_description_hides_the_parameters(server):
     wire.greet(connection, PROTOCOL, VERSION)
     text = json.dumps(connection.request({"type": "describe"}))
     connection.close()
-    assert not [name for name in HUMAN_WORLD if name in text]
+    assert not [name for name in Insertion.reality.names if name in text]
 
 
 def test_a_family_gives_a_server_one_world(instance):
@@ -91,6 +91,19 @@ def test_a_family_gives_a_server_one_world(instance):
     values = plain.family.sample(np.random.default_rng(5), 1)
     near = _play(SimBackend(plain, 1, threads=1), replace(instance, family=plain.family, parameters=values))
     np.testing.assert_allclose(readings[-1].robots[0].wrench, near[-1].robots[0].wrench, atol=1e-9)
+
+
+def test_a_server_without_labels_says_so_and_shows_what_is_seen_here(reality, instance):
+    assert reality.labels
+    sensors = SensorModels(sight=SightConfig(labels=False))
+    with start_server(sensors=sensors) as running:
+        backend = RealityBackend(running.address)
+        assert not backend.labels
+        far = backend.reset(instance)
+        backend.close()
+    near = SimBackend(TASK, 1, family=TASK.reality, sensors=sensors, threads=1).reset(instance)
+    np.testing.assert_allclose(far.cloud, near.cloud, rtol=0, atol=1e-9)
+    assert far.bodies is None
 
 
 def test_sizes_are_the_servers(instance):
@@ -227,7 +240,7 @@ class _Odd(Service):
 
 def test_another_protocol_is_told_so(server):
     connection = wire.connect(server.address, timeout=5.0, peer="server")
-    with pytest.raises(BadInput, match=r"expected a hello of dexprior\.reality version 2"):
+    with pytest.raises(BadInput, match=r"expected a hello of dexprior\.reality version 3"):
         wire.greet(connection, "dexprior.robot", 1)
 
 
@@ -279,7 +292,7 @@ def _alive(pid: int) -> bool:
 class OtherEngine:
     """What another engine must offer; this one answers with what it is given."""
 
-    n, task = 1, TASK
+    n, task, labels = 1, TASK, True
     actions = ActionSpec(TASK.layout().rigs, "cartesian", TASK.control_dt)
 
     def __init__(self, reading: Reading) -> None:

@@ -155,6 +155,15 @@ def test_torch_agrees_on_quaternions_of_any_norm(q, scale):
     np.testing.assert_allclose(T.rot6d_from_matrix(matrix).numpy(), R.rot6d_from_matrix(matrix.numpy()))
 
 
+@given(quats(), quats())
+def test_torch_agrees_on_products_and_their_angles(p, q):
+    product = T.quat_multiply(torch.from_numpy(p), torch.from_numpy(q))
+    np.testing.assert_allclose(product.numpy(), R.quat_multiply(p, q), atol=1e-12)
+    turn = T.axis_angle_from_quat(product)
+    np.testing.assert_allclose(T.matrix_from_axis_angle(turn).numpy(), R.matrix_from_quat(product.numpy()), atol=1e-7)
+    assert turn.norm() <= np.pi + 1e-9
+
+
 @given(arrays(np.float64, 6, elements=st.floats(-2, 2)))
 def test_torch_agrees_on_six_numbers(d):
     x, y = d[:3], d[3:]

@@ -13,6 +13,7 @@ from dexprior.geometry.transforms import (
     IDENTITY_POSE,
     fit_rigid,
     interpolate_poses,
+    into_camera,
     invert_pose,
     look_at,
     matrix_from_pose,
@@ -116,6 +117,18 @@ def test_a_camera_looks_at_its_target_the_right_way_up():
     np.testing.assert_allclose(centre, [16, 16], atol=1e-9)
     assert above[1] < centre[1]  # rows count downwards
     assert above[0] == pytest.approx(centre[0])
+
+
+def test_a_camera_that_moves_sees_each_frame_from_its_pose_in_it():
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-0.2, 0.2, (4, 7, 3))
+    path = np.stack([look_at(eye, np.zeros(3)) for eye in rng.uniform(0.5, 1.0, (4, 3))])
+    K = np.array([[50.0, 0, 16], [0, 50, 16], [0, 0, 1]])
+    for k in range(4):
+        np.testing.assert_allclose(project(K, path, points)[k], project(K, path[k], points[k]))
+        np.testing.assert_allclose(into_camera(path, points)[k], into_camera(path[k], points[k]))
+    local = np.linalg.inv(path[2]) @ [*points[2, 3], 1.0]
+    np.testing.assert_allclose(into_camera(path, points)[2, 3], local[:3], atol=1e-12)
 
 
 @given(poses())

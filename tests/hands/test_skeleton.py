@@ -46,16 +46,30 @@ def test_bones_keep_their_lengths(fingers):
     )
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
 @given(vectors, vectors, finger_poses)
 @settings(deadline=None)
-def test_torch_agrees(position, turn, fingers):
-    ours = forward(np.concatenate([position, quat_from_axis_angle(turn)]), fingers)
+def test_torch_agrees(side, position, turn, fingers):
+    ours = forward(np.concatenate([position, quat_from_axis_angle(turn)]), fingers, side=side)
     theirs = forward_torch(
         torch.from_numpy(position),
         torch.from_numpy(matrix_from_axis_angle(turn)),
         torch.from_numpy(matrix_from_axis_angle(fingers.reshape(15, 3))),
+        side,
     )
     np.testing.assert_allclose(theirs.numpy(), ours, atol=1e-12)
+
+
+@given(vectors, vectors, finger_poses)
+@settings(deadline=None)
+def test_a_left_hand_is_the_mirror_image_of_a_right_one(position, turn, fingers):
+    """Places change the sign of x, rotation vectors that of y and z."""
+    betas = np.array([0.5, -0.3, *np.zeros(8)])
+    place, axial = np.array([-1.0, 1, 1]), np.array([1.0, -1, -1])
+    right = forward(np.concatenate([position, quat_from_axis_angle(turn)]), fingers, betas)
+    mirrored = np.concatenate([position * place, quat_from_axis_angle(turn * axial)])
+    left = forward(mirrored, (fingers.reshape(15, 3) * axial).ravel(), betas, "left")
+    np.testing.assert_allclose(left, right * place, atol=1e-9)
 
 
 def test_torch_is_differentiable():

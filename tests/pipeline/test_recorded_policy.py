@@ -10,18 +10,21 @@ import torch
 
 from dexprior.behavior import BehaviorConfig, BehaviorPrior, read_recordings
 from dexprior.data.traces import write_trace
+from dexprior.envs.messages import task_to_plain
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
 from dexprior.errors import BadInput
 from dexprior.geometry.timing import minimum_jerk
-from dexprior.pipeline.stages import TASK, recorded_scenes, stage_policy
+from dexprior.pipeline.stages import recorded_scenes, stage_policy
 from dexprior.policy.actor import Actor, ActorConfig, Senses, load_actor, save_actor
 from dexprior.policy.ppo import PpoConfig
 from dexprior.policy.rollout import prior_policy, recorded, run_episodes
+from dexprior.robots.arm7 import HOME, ArmKinematics
 from dexprior.transfer.collection import write_manifest
-from dexprior.worlds.arm import HOME, ArmKinematics
+from dexprior.worlds.tasks import make_task
 from dexprior.worlds.tasks.actions import MAX_TWIST
 
+TASK = make_task("insertion")
 SMALL = ActorConfig(width=32, point_width=8)
 CONFIG = PpoConfig(
     worlds=4, minibatch=50, iterations=3, warmup=2, guided=4, warmup_epochs=20, epochs=1, learning_rate=2e-3,
@@ -62,7 +65,8 @@ def site(tmp_path_factory):
         write_trace(trace, folder / "recordings" / "on_site" / f"{k}.mcap")
     torch.manual_seed(0)
     (folder / "start").mkdir()
-    save_actor(Actor(SMALL, Senses.of(backend)), folder / "start" / "actor.safetensors", seed=0, extra={"prior": False})
+    save_actor(Actor(SMALL, Senses.of(backend)), folder / "start" / "actor.safetensors", seed=0,
+               extra={"prior": False, "task": task_to_plain(TASK)})  # fmt: skip
     reading = SimpleNamespace(episodes=(), counts={"on_site": None})
     manifest = write_manifest(reading, folder / "recordings", folder / "train.json", init=str(folder / "start"))
     (folder / "behavior").mkdir()  # for the training without recordings
@@ -98,7 +102,7 @@ def test_recordings_improve_a_started_policy_over_the_same_without(site):
 def test_what_was_recorded_solves_what_it_was_recorded_on(site):
     _, panel, manifest = site
     recordings = read_recordings(manifest)
-    scenes, prior = recorded_scenes(recordings, seed=0)
+    scenes, prior = recorded_scenes(recordings, TASK, seed=0)
     assert len(scenes) == len(prior.tool) == 4
     assert prior.panel_hash == scenes.hash
     assert scenes.family == TASK.family
@@ -112,7 +116,7 @@ def test_recordings_of_another_panel_are_refused(site):
     recordings = read_recordings(manifest)
     Panel.sample("x", TASK, 4, seed=4, family=TASK.reality).save(folder / "recordings" / "panel.json")
     with pytest.raises(BadInput, match="the episodes beside it show"):
-        recorded_scenes(recordings, seed=0)
+        recorded_scenes(recordings, TASK, seed=0)
     panel.save(folder / "recordings" / "panel.json")
 
 

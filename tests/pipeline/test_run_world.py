@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from dexprior.errors import BadInput
-from dexprior.pipeline.stages import TASK, EvaluationConfig, describe_episodes, run_world
-from dexprior.worlds.tasks.suite import expert_of
+from dexprior.pipeline.stages import EvaluationConfig, describe_episodes, run_world
+from dexprior.worlds.tasks import expert_of, make_task
 
+TASK = make_task("insertion")
 CONFIG = EvaluationConfig(instances=3, seed=5)
 
 
@@ -23,7 +24,7 @@ def _still(observation, reading):
 
 
 def test_both_worlds_show_the_same_scenes_under_their_own_parameters():
-    (sim, panel), (other, there) = (run_world(_expert(), world, CONFIG) for world in ("sim", "other"))
+    (sim, panel), (other, there) = (run_world(_expert(), world, CONFIG, task=TASK) for world in ("sim", "other"))
     assert panel.hash == there.hash
     assert (panel.family, there.family) == (TASK.family, TASK.reality)
     assert sim.success.all()
@@ -33,17 +34,17 @@ def test_both_worlds_show_the_same_scenes_under_their_own_parameters():
 
 
 def test_nobody_acts_and_nothing_is_solved():
-    episodes, _ = run_world(_still, "sim", CONFIG)
+    episodes, _ = run_world(_still, "sim", CONFIG, task=TASK)
     assert not episodes.success.any()
     assert not episodes.held.any()
 
 
 def test_cases_of_a_ledger_are_moved_to_either_world(tmp_path):
-    _, panel = run_world(_still, "other", CONFIG)
+    _, panel = run_world(_still, "other", CONFIG, task=TASK)
     cases = panel.take([2, 0]).save(tmp_path / "cases.json")
     config = EvaluationConfig(instances=3, seed=5, cases=str(cases))
     for world, family in (("sim", TASK.family), ("other", TASK.reality)):
-        episodes, shown = run_world(_still, world, config)
+        episodes, shown = run_world(_still, world, config, task=TASK)
         assert len(episodes.success) == 2
         assert shown.family == family
         np.testing.assert_array_equal(shown.scenes["nut"], panel.scenes["nut"][[2, 0]])
@@ -51,4 +52,4 @@ def test_cases_of_a_ledger_are_moved_to_either_world(tmp_path):
 
 def test_another_world_is_refused():
     with pytest.raises(BadInput, match="world 'moon'; choices: sim, other"):
-        run_world(_still, "moon", CONFIG)
+        run_world(_still, "moon", CONFIG, task=TASK)

@@ -8,7 +8,7 @@ import pytest
 from dexprior.behavior import BehaviorConfig, BehaviorPrior
 from dexprior.envs.panel import Panel
 from dexprior.geometry.timing import minimum_jerk
-from dexprior.worlds.arm import HOME, ArmKinematics
+from dexprior.robots.arm7 import HOME, ArmKinematics
 from dexprior.worlds.tasks import Task, make_task
 from dexprior.worlds.tasks.actions import MAX_TWIST
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from dexprior.families import Parameter, ParameterFamily
+from dexprior.robots.rigs import add_rig
 from dexprior.worlds.measures import tolerance
-from dexprior.worlds.rigs import add_rig
 from dexprior.worlds.tasks import Layout, Task
 from dexprior.worlds.tasks.scene import VISUAL, stage, upright
 

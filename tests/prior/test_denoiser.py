@@ -9,7 +9,8 @@ import torch
 
 from dexprior.prior.conditioning import condition_tensors, straight_path
 from dexprior.prior.denoiser import LOW, JointDenoiser
-from dexprior.prior.motion import CONTACT, FORCE, MOTION_SIZE, POINTS, WRIST_ROT
+from dexprior.prior.motion import HANDS, POINTS, motion_size
+from dexprior.types import SIDES
 
 FRAMES, SIZE, FPS = 12, 16, 6.0  # two seconds, as the conditions'
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -46,7 +47,7 @@ def inputs(conditions):
     generator = torch.Generator().manual_seed(1)
     n = len(conditions)
     return {
-        "motion": torch.randn(n, FRAMES, MOTION_SIZE, generator=generator),
+        "motion": torch.randn(n, FRAMES, motion_size(1), generator=generator),
         "low": torch.randn(n, FRAMES, 3, SIZE // LOW, SIZE // LOW, generator=generator),
         "video": torch.randn(n, FRAMES, 3, SIZE, SIZE, generator=generator),
         "sigma": torch.rand(n, generator=generator),
@@ -58,7 +59,9 @@ def inputs(conditions):
 def _both(model, x, rows=slice(None)):
     condition = {k: v[rows] for k, v in x["condition"].items()}
     motion = model.denoise_motion(x["motion"][rows], x["sigma"][rows], x["low"][rows], 1 - x["sigma"][rows], condition)
-    return motion, model.denoise_video(x["video"][rows], x["sigma"][rows], x["motion"][rows], condition)
+    return motion, model.denoise_video(
+        x["video"][rows], x["sigma"][rows], model.guide_video(x["motion"][rows], condition)
+    )
 
 
 def test_both_streams_keep_their_shapes(shaken, inputs):
@@ -71,7 +74,7 @@ def test_training_starts_from_the_straight_path(fresh, inputs):
     predicted = fresh.physical(_both(fresh, inputs)[0])
     path = straight_path(inputs["condition"], FRAMES, FPS)
     torch.testing.assert_close(predicted[..., : POINTS.stop], path, atol=1e-5, rtol=1e-5)
-    for group in (CONTACT, FORCE):  # the condition says nothing of these: their mean
+    for group in (HANDS[0].contact, HANDS[0].force):  # the condition says nothing of these: their mean
         mean = fresh.motion_mean[group].expand_as(predicted[..., group])
         torch.testing.assert_close(predicted[..., group], mean, atol=1e-5, rtol=1e-5)
 
@@ -91,13 +94,13 @@ def test_what_the_condition_gives_is_given(shaken, inputs):
     """Hand and object at the first frame and the wrist at the target's, whatever the weights and the noise are."""
     condition = {**inputs["condition"], "target_at": torch.tensor([1.0, 1.5, 11 / 6, 0.5])}
     predicted = shaken.physical(_both(shaken, {**inputs, "condition": condition})[0])
-    start = torch.cat([condition["start"][:, :54], condition["points"].flatten(1)], -1)
+    start = torch.cat([condition["start"][:, 0, :54], condition["points"].flatten(1)], -1)
     torch.testing.assert_close(predicted[:, 0, : POINTS.stop], start, atol=1e-6, rtol=1e-5)
     rows = torch.arange(len(predicted))
     at = predicted[rows, [6, 9, 11, 3]]
-    torch.testing.assert_close(at[:, : WRIST_ROT.stop], condition["target"][:, : WRIST_ROT.stop], atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(at[:, :9], condition["target"][:, 0, :9], atol=1e-6, rtol=1e-5)
     before = predicted[rows, [5, 8, 10, 2]]
-    assert (before[:, : WRIST_ROT.stop] - condition["target"][:, : WRIST_ROT.stop]).abs().max() > 1e-3
+    assert (before[:, :9] - condition["target"][:, 0, :9]).abs().max() > 1e-3
 
 
 def test_frames_behind_the_end_are_not_attended_to(shaken, inputs):
@@ -118,6 +121,74 @@ def test_every_condition_is_heard(shaken, inputs, name):
     shift = {"camera": 0.1, "target_at": -0.5, "seconds": -0.5}.get(name, 0.0)
     condition[name] = ~condition[name] if name == "moves" else condition[name].roll(1, 0) + shift
     assert (_both(shaken, inputs)[0] - _both(shaken, {**inputs, "condition": condition})[0]).abs().max() > 1e-3
+
+
+def test_a_camera_that_moves_is_heard_and_one_with_a_constant_path_stands_still(shaken, inputs):
+    still = inputs["condition"]
+    path = still["camera"][:, None].expand(-1, FRAMES, -1)
+    walks = path.clone()
+    walks[:, :, 7] += 0.02 * torch.arange(FRAMES)
+    plain = _both(shaken, inputs)
+    for a, b in zip(plain, _both(shaken, {**inputs, "condition": {**still, "camera": path}})):
+        torch.testing.assert_close(a, b, atol=2e-5, rtol=1e-4)
+    motion, video = _both(shaken, {**inputs, "condition": {**still, "camera": walks}})
+    assert (motion - plain[0]).abs().max() > 1e-4
+    assert (video[:, 6:] - plain[1][:, 6:]).abs().max() > 1e-4
+
+
+@pytest.fixture(scope="module")
+def two_handed(handed):
+    """A model of both hands with no weight at zero, and its inputs."""
+    model = _denoiser(sides=SIDES)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.05 * torch.randn_like(parameter))
+    model.motion_std.uniform_(0.1, 0.5)
+    condition = condition_tensors(handed, sides=SIDES)
+    model.motion.condition.fit(condition["cloud"])
+    generator = torch.Generator().manual_seed(1)
+    return model, {
+        "motion": torch.randn(4, FRAMES, motion_size(2), generator=generator),
+        "low": torch.randn(4, FRAMES, 3, SIZE // LOW, SIZE // LOW, generator=generator),
+        "video": torch.randn(4, FRAMES, 3, SIZE, SIZE, generator=generator),
+        "sigma": torch.rand(4, generator=generator),
+        "condition": condition,
+    }
+
+
+def test_what_is_given_of_each_hand_is_given_and_a_hand_that_is_not_there_is_zero(two_handed):
+    model, x = two_handed
+    motion, video = _both(model, x)
+    assert (motion.shape, video.shape) == (x["motion"].shape, x["video"].shape)
+    physical = model.physical(motion)
+    for k, places in enumerate(HANDS):
+        shown = x["condition"]["shows"][:, k]
+        numbers = [index for place in places for index in range(place.start, place.stop)]
+        assert not motion[~shown][..., numbers].any()
+        first = physical[shown][:, 0, places.pose]
+        torch.testing.assert_close(first, x["condition"]["start"][shown, k, :54], atol=1e-6, rtol=1e-5)
+        assert motion[shown][:, 1:, places.fingers].std() > 0
+
+
+def test_each_hand_is_heard_by_the_other_and_by_the_video(two_handed):
+    model, x = two_handed
+    motion, video = _both(model, x)
+    start = x["condition"]["start"].clone()
+    start[2, 1, :3] += 0.1
+    moved = _both(model, {**x, "condition": {**x["condition"], "start": start}})
+    assert (moved[0][2, :, HANDS[0].wrist] - motion[2, :, HANDS[0].wrist]).abs().max() > 1e-4
+    noisy = x["motion"].clone()
+    noisy[2, :, HANDS[1].wrist] += 1.0
+    assert (_both(model, {**x, "motion": noisy})[1][2] - video[2]).abs().max() > 1e-4
+
+
+def test_a_model_of_one_hand_has_the_size_and_the_first_weights_that_it_would_have_alone():
+    """What a second hand needs is made last within its part: sizes follow from the sides alone."""
+    one, left, both = (_denoiser(sides=sides) for sides in (("right",), ("left",), SIDES))
+    sizes = [sum(p.numel() for p in model.parameters()) for model in (one, left, both)]
+    assert sizes[0] == sizes[1] < sizes[2]
+    for a, b in zip(one.parameters(), left.parameters()):
+        assert torch.equal(a, b)
 
 
 def test_each_stream_sees_the_other(shaken, inputs):
@@ -141,9 +212,19 @@ def test_a_window_of_a_clip_is_drawn_as_in_the_clip(shaken, inputs):
     model = copy.deepcopy(shaken)
     model.video.temporal.weight.data.zero_()  # frames then do not mix
     with torch.no_grad():
-        whole = model.denoise_video(inputs["video"], sigma, inputs["motion"], condition)
-        part = model.denoise_video(inputs["video"][:, 4:8], sigma, inputs["motion"][:, 4:8], condition)
+        whole = model.denoise_video(inputs["video"], sigma, model.guide_video(inputs["motion"], condition))
+        guide = model.guide_video(inputs["motion"][:, 4:8], condition)
+        part = model.denoise_video(inputs["video"][:, 4:8], sigma, guide)
     torch.testing.assert_close(whole[:, 4:8], part, atol=1e-5, rtol=1e-4)
+
+
+@torch.no_grad()
+def test_a_frame_sees_the_next_one_and_no_further(shaken, inputs):
+    """In one step of the video: what lies further behind a clip's end need not be denoised."""
+    guide, sigma = shaken.guide_video(inputs["motion"], inputs["condition"]), inputs["sigma"]
+    whole, part = (shaken.denoise_video(inputs["video"][:, :n], sigma, guide[:, :n]) for n in (FRAMES, 7))
+    torch.testing.assert_close(whole[:, :6], part[:, :6], atol=1e-5, rtol=1e-4)
+    assert (whole[:, 6] - part[:, 6]).abs().max() > 1e-4
 
 
 def test_frames_that_do_not_fill_a_patch_are_refused():

@@ -30,21 +30,21 @@ def _clip(stack, k) -> VideoSample:
     n = stack.frames.shape[1]
     t, valid = np.arange(n) / stack.fps, np.ones(n, dtype=bool)
     hand = HandTrajectory(
-        t=t, side="right", wrist_pose=stack.wrist_pose[k], finger_pose=stack.finger_pose[k], betas=np.zeros(10),
-        joints=stack.joints[k], contact=stack.contact[k], force=stack.force[k], valid=valid,
-        sigma=np.zeros((n, 21)), scale_known=True,
+        t=t, side="right", wrist_pose=stack.wrist_pose[k, :, 0], finger_pose=stack.finger_pose[k, :, 0],
+        betas=np.zeros(10), joints=stack.joints[k, :, 0], contact=stack.contact[k, :, 0], force=stack.force[k, :, 0],
+        valid=valid, sigma=np.zeros((n, 21)), scale_known=True,
     )  # fmt: skip
     nut = ObjectTrajectory(object="nut", t=t, points=stack.points[k], valid=valid)
     return VideoSample(
-        frames=stack.frames[k], fps=stack.fps, camera=stack.conditions[k].camera, hand=hand, object=nut,
-        contact=contact_schedule(hand, nut), provenance={"source": "demonstration"},
+        frames=stack.frames[k], fps=stack.fps, camera=stack.conditions[k].camera, hands=(hand,), object=nut,
+        contact=contact_schedule([hand], nut), provenance={"source": "demonstration"},
     )  # fmt: skip
 
 
 def _without_hand(clip: VideoSample) -> VideoSample:
-    """The object still travels, and the hand waits a hand's breadth above where it started."""
-    joints = np.broadcast_to(clip.hand.joints[:1] + np.array([0.0, 0.0, 0.2]), clip.hand.joints.shape)
-    return replace(clip, hand=replace(clip.hand, joints=joints, contact=np.zeros_like(clip.hand.contact)))
+    """The object still travels, and the hand waits far above where it started."""
+    joints = np.broadcast_to(clip.hand.joints[:1] + np.array([0.0, 0.0, 0.6]), clip.hand.joints.shape)
+    return replace(clip, hands=(replace(clip.hand, joints=joints, contact=np.zeros_like(clip.hand.contact)),))
 
 
 def _laws(clip: VideoSample, stack, k=0, **kwargs) -> dict[str, float]:
@@ -74,7 +74,7 @@ def test_an_object_that_moves_alone_is_counted_while_it_moves(clips, tiny_stack)
 
 def test_a_finger_that_touches_air_is_counted(clips, tiny_stack):
     hand = replace(_without_hand(clips[0]).hand, contact=np.ones_like(clips[0].hand.contact))
-    assert _laws(replace(clips[0], hand=hand), tiny_stack)["touches_air"] == 1.0
+    assert _laws(replace(clips[0], hands=(hand,)), tiny_stack)["touches_air"] == 1.0
 
 
 def test_what_deforms_is_near_where_its_matter_went(clips, tiny_stack):
@@ -100,19 +100,20 @@ def test_demonstrations_match_themselves(tiny_stack, clips):
 
 def test_errors_have_the_right_size_and_unit(tiny_stack, clips):
     late = []
-    for clip in clips:
+    for clip, condition in zip(clips, tiny_stack.conditions):
+        at = round(condition.target_at * clip.fps)
         points, wrist = clip.object.points.copy(), clip.hand.wrist_pose.copy()
         points[-1, :, 0] += 0.010
-        wrist[-1, 1] += 0.020
+        wrist[at, 1] += 0.020
         contact = np.roll(clip.hand.contact, 2, axis=0)
         contact[:2] = 0
         hand = replace(clip.hand, wrist_pose=wrist, contact=contact)
-        late.append(Motion.of(replace(clip, hand=hand, object=replace(clip.object, points=points))))
+        late.append(Motion.of(replace(clip, hands=(hand,), object=replace(clip.object, points=points))))
     result = evaluate_samples(late, tiny_stack)
     assert result["goal_error_mm"]["mean"] == pytest.approx(10)
     assert result["target_wrist_error_mm"]["mean"] == pytest.approx(20)
-    assert result["wrist_error_mm"]["mean"] == pytest.approx(20 / 48)
-    assert result["contact_onset_error_ms"]["mean"] == pytest.approx(2000 / 24)
+    assert result["wrist_error_mm"]["mean"] == pytest.approx(np.mean([20 / len(clip.hand) for clip in clips]))
+    assert result["contact_onset_error_ms"]["mean"] == pytest.approx(2000 / tiny_stack.fps)
 
 
 def test_what_was_not_measured_is_not_compared(tiny_stack, clips):
@@ -131,7 +132,7 @@ def test_predictors_stand_beside_the_prior(tiny_stack, clips):
     train, held_out = split_stack(tiny_stack, 0.3)
     samples = [clips[tiny_stack.ids.index(name)] for name in held_out.ids]
     result = evaluate_prior(samples, held_out, train)
-    assert result["clips"] == {"train": len(train), "held_out": len(held_out), "left_out": {}}
+    assert result["clips"] == {"train": len(train), "held_out": len(held_out), "left_out": tiny_stack.left_out}
     assert result["prior"]["joints_error_mm"]["mean"] == result["demonstrations"]["joints_error_mm"]["mean"] == 0.0
     # the copy of the condition is right where the condition says it, and nowhere else
     assert result["copy"]["start_wrist_error_mm"]["mean"] < 1e-3

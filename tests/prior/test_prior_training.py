@@ -17,7 +17,11 @@ from dexprior.config import to_plain, validate
 from dexprior.data.clips import write_clip
 from dexprior.data.plain_clips import PlainClips
 from dexprior.errors import ArtifactError, BadInput, ConfigError
+from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
+from dexprior.prior.evaluation import evaluate_prior
+from dexprior.prior.sampling import HandObjectPipeline
 from dexprior.prior.training import PriorConfig, PriorData, batch_losses, draw_batch, train_prior
+from dexprior.types import SIDES
 
 TINY = {
     "size": 32, "width": 32, "layers": 1, "heads": 2, "channels": 10, "batch": 6, "video_clips": 2, "video_window": 4,
@@ -160,14 +164,19 @@ def test_clips_of_several_lengths_and_with_gaps_train_what_they_know(tiny_stack,
         replace(c, seconds=k / 24.0, target_at=(k - 1) / 24.0) for c, k in zip(tiny_stack.conditions, valid.sum(axis=1))
     ]
     stack = replace(
-        tiny_stack, valid=valid, hand_known=hand, object_known=thing, touch_known=touch, conditions=conditions
+        tiny_stack,
+        valid=valid,
+        hand_known=hand[..., None],
+        object_known=thing,
+        touch_known=touch,
+        conditions=conditions,
     )
     nonsense = {
-        "wrist_pose": np.where(hand[..., None], stack.wrist_pose, [9.0, 9, 9, 1, 0, 0, 0]),
-        "finger_pose": np.where(hand[..., None], stack.finger_pose, 1.0),
+        "wrist_pose": np.where(hand[..., None, None], stack.wrist_pose, [9.0, 9, 9, 1, 0, 0, 0]),
+        "finger_pose": np.where(hand[..., None, None], stack.finger_pose, 1.0),
         "points": np.where(thing[..., None, None], stack.points, 5.0),
-        "contact": np.where((valid & touch[:, None])[..., None], stack.contact, 0.5),
-        "force": np.where((valid & touch[:, None])[..., None], stack.force, 50.0),
+        "contact": np.where((valid & touch[:, None])[..., None, None], stack.contact, 0.5),
+        "force": np.where((valid & touch[:, None])[..., None, None], stack.force, 50.0),
     }
     config = PriorConfig(**TINY, steps=4, video_every=1, blind=1.0)
     known, wild = (
@@ -182,12 +191,80 @@ def test_clips_of_several_lengths_and_with_gaps_train_what_they_know(tiny_stack,
         assert a == pytest.approx(b, rel=1e-4)
 
 
+def test_clips_of_one_hand_or_two_train_one_prior(tiny_stack, tmp_path):
+    """Of the hand that a clip does not show, nothing changes anything; of the one that it shows, the loss falls."""
+    stack = two_handed(tiny_stack)
+    config = PriorConfig(**TINY, steps=30, video_every=1)
+    model = train_prior(stack, config, tmp_path / "two", seed=0)
+    assert model.sides == ("right", "left")
+    history = _history(tmp_path / "two")
+    for name in ("motion", "joints"):
+        assert history[-1][name] < history[0][name]
+    wild = {
+        name: np.where(_of(stack, name), getattr(stack, name), 7.0) for name in ("finger_pose", "contact", "joints")
+    }
+    few = replace(config, steps=3)
+    for name, given in (("plain", stack), ("wild", replace(stack, **wild))):
+        train_prior(given, few, tmp_path / name, seed=0)
+    assert _history(tmp_path / "plain") == _history(tmp_path / "wild")
+    samples = HandObjectPipeline.fresh(model)
+    samples.set_progress_bar_config(disable=True)
+    found = evaluate_prior(samples(stack.conditions, motion_steps=2, video_steps=1, overlap=0), stack, stack)
+    assert all(np.isfinite(found[name]["joints_error_mm"]["mean"]) for name in ("prior", "constant", "copy", "nearest"))
+    assert found["demonstrations"]["joints_error_mm"]["mean"] == found["nearest"]["joints_error_mm"]["mean"] == 0.0
+
+
+def test_one_side_is_learned_where_one_is_wanted(tiny_stack, tmp_path):
+    left = two_handed(tiny_stack).of_sides(("left",))
+    model = train_prior(left, PriorConfig(**TINY, steps=2), tmp_path, seed=0)
+    assert model.sides == ("left",)
+    assert len(left) == 6
+    with pytest.raises(ConfigError, match="sides"):
+        validate(PriorConfig, {"sides": ["right", "right"]})
+
+
+def two_handed(stack):
+    """Three kinds of clips: right, left (the right hand, mirrored), and both."""
+    n = len(stack)
+    mirror, axial = np.array([1.0, -1, 1]), np.tile([1.0, -1, -1], 15)
+
+    def mirrored(pose):
+        R = np.diag(mirror) @ matrix_from_quat(pose[..., 3:]) @ np.diag([-1.0, 1, 1])
+        return np.concatenate([pose[..., :3] * mirror, quat_from_matrix(R)], axis=-1)
+
+    left = {
+        "wrist_pose": mirrored(stack.wrist_pose), "finger_pose": stack.finger_pose * axial,
+        "joints": stack.joints * mirror, "contact": stack.contact, "force": stack.force,
+    }  # fmt: skip
+    shows = np.array([((True, False), (False, True), (True, True))[k % 3] for k in range(n)])
+    conditions = []
+    for k, c in enumerate(stack.conditions):
+        hands = []
+        for (hand,) in (c.start, c.target):
+            other = replace(
+                hand, side="left", wrist_pose=mirrored(hand.wrist_pose), finger_pose=hand.finger_pose * axial,
+                points=hand.points * mirror,
+            )  # fmt: skip
+            hands.append([found for found, shown in zip((hand, other), shows[k]) if shown])
+        conditions.append(replace(c, start=hands[0], target=hands[1]))
+    arrays = {name: np.concatenate([getattr(stack, name), value], axis=2) for name, value in left.items()}
+    known = np.repeat(stack.hand_known, 2, axis=2) & shows[:, None]
+    return replace(stack, **arrays, shows=shows, hand_known=known, sides=SIDES, conditions=conditions)
+
+
+def _of(stack, name):
+    """Where a hand's numbers are those of a clip that shows it."""
+    array = getattr(stack, name)
+    return np.broadcast_to(stack.shows.reshape(len(stack), 1, 2, *[1] * (array.ndim - 3)), array.shape)
+
+
 def test_windows_of_the_video_stage_lie_within_their_clips(tiny_stack):
-    valid = np.arange(48) < np.array([48, 5, 3, 30, 4, 48, 48, 20, 7, 6])[:, None]
+    n = tiny_stack.frames.shape[1]
+    valid = np.arange(n) < np.array([n, 5, 3, 30, 4, n, n, 20, 7, 6])[:, None]
     stack = replace(tiny_stack, valid=valid, frames=np.where(valid[..., None, None, None], tiny_stack.frames, 255))
     data, config = PriorData(stack, 3), PriorConfig(**TINY)
     for step in range(0, 20, 2):
         video = draw_batch(data, config, 0, step, 0, torch.device("cpu"))["video"]
         assert not (video["clean"] == 1.0).all(dim=(2, 3, 4)).any()
     with pytest.raises(BadInput, match="clips of at most 3 frames"):
-        train_prior(replace(stack, valid=np.arange(48) < np.full((10, 1), 3)), config, None, seed=0)
+        train_prior(replace(stack, valid=np.arange(n) < np.full((10, 1), 3)), config, None, seed=0)

@@ -11,6 +11,7 @@ import torch
 from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
 
 from dexprior.errors import ArtifactError, BadInput
+from dexprior.hands.skeleton import forward
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.denoiser import JointDenoiser
 from dexprior.prior.motion import POINTS
@@ -63,6 +64,16 @@ def test_a_sample_does_not_depend_on_how_many_are_drawn_together(pipeline, condi
     assert np.abs(twice[0] - twice[1]).max() > 1e-3  # two samples of one condition are two
 
 
+def test_samples_from_the_same_noise_differ_by_their_conditions_alone(pipeline, conditions):
+    first, other = conditions[0], conditions[-1]
+    one, twin, third = pipeline([first, first, other], seed=3, motion_steps=3, video_steps=2, alike=True)
+    np.testing.assert_allclose(one.hand.joints, twin.hand.joints, atol=1e-5)  # to the rounding of float32 sums
+    assert np.abs(one.frames.astype(int) - twin.frames.astype(int)).max() <= 1
+    assert not np.array_equal(one.hand.joints[:1], third.hand.joints[:1])
+    apart = pipeline([first, first], seed=3, motion_steps=3, video_steps=2)
+    assert np.abs(apart[0].hand.joints - apart[1].hand.joints).max() > 1e-3
+
+
 def test_samples_are_valid_clips_of_their_conditions(pipeline, conditions):
     samples = pipeline(conditions, seed=0, provenance={"scene": 7}, **FEW)
     for k, (sample, condition) in enumerate(zip(samples, conditions)):
@@ -70,8 +81,8 @@ def test_samples_are_valid_clips_of_their_conditions(pipeline, conditions):
         np.testing.assert_allclose(sample.hand.t, np.arange(6) / 3)
         assert sample.camera.width == 16
         np.testing.assert_array_equal(sample.camera.T_base_cam, condition.camera.T_base_cam)
-        np.testing.assert_allclose(sample.hand.wrist_pose[0, :3], condition.start.wrist_pose[:3], atol=1e-5)
-        np.testing.assert_allclose(sample.hand.wrist_pose[-1, :3], condition.target.wrist_pose[:3], atol=1e-5)
+        np.testing.assert_allclose(sample.hand.wrist_pose[0, :3], condition.start[0].wrist_pose[:3], atol=1e-5)
+        np.testing.assert_allclose(sample.hand.wrist_pose[-1, :3], condition.target[0].wrist_pose[:3], atol=1e-5)
         np.testing.assert_allclose(sample.object.points[0], condition.points, atol=1e-5)
         assert sample.provenance == {"source": "prior", "seed": 0, "scene": 7, "index": k}
 
@@ -115,6 +126,64 @@ def test_a_sample_is_as_long_as_its_condition_says(pipeline, conditions):
     assert lengths == [3, 6]
     with pytest.raises(BadInput, match="asks for 30 frames"):
         pipeline([replace(conditions[0], seconds=10.0)], **FEW)
+
+
+def test_a_sample_is_seen_along_its_conditions_path(pipeline, conditions):
+    """Its own camera has the path; the pictures of a camera that moves are others."""
+
+    def walking(frames):
+        path = np.tile(conditions[0].camera.T_base_cam, (frames, 1, 1))
+        path[:, 0, 3] += 0.05 * np.arange(frames)
+        return replace(conditions[0], camera=replace(conditions[0].camera, T_base_cam=path))
+
+    asked = walking(6)
+    walked, still = pipeline([asked, conditions[0]], seed=1, alike=True, **FEW)
+    np.testing.assert_array_equal(walked.camera.T_base_cam, asked.camera.T_base_cam)
+    assert not still.camera.moves
+    assert np.abs(walked.frames[3:].astype(int) - still.frames[3:]).max() > 1
+    with pytest.raises(BadInput, match="condition 1: 6 frames, but its camera moves through 5 poses"):
+        pipeline([conditions[0], walking(5)], **FEW)
+
+
+def test_a_sample_shows_the_hands_that_its_condition_asks_for(handed, tmp_path, same):
+    torch.manual_seed(0)
+    model = JointDenoiser(
+        frames=6, size=16, width=32, layers=1, heads=2, channels=10, fps=3.0, sides=("right", "left")
+    ).eval()  # fmt: skip
+    model.motion_std.fill_(0.1)
+    made = HandObjectPipeline.fresh(model)
+    made.set_progress_bar_config(disable=True)
+    samples = made(handed, seed=1, **FEW)
+    for sample, condition in zip(samples, handed):
+        assert [hand.side for hand in sample.hands] == [hand.side for hand in condition.start]
+        for hand, start, target in zip(sample.hands, condition.start, condition.target):
+            np.testing.assert_allclose(hand.wrist_pose[0, :3], start.wrist_pose[:3], atol=1e-5)
+            np.testing.assert_allclose(hand.wrist_pose[-1, :3], target.wrist_pose[:3], atol=1e-5)
+            np.testing.assert_allclose(hand.joints, forward(hand.wrist_pose, hand.finger_pose, side=hand.side))
+        assert set(sample.contact.side) <= {hand.side for hand in sample.hands}
+    save_prior(model, tmp_path, seed=0, extra={})
+    again = load_prior(tmp_path)[0]
+    again.set_progress_bar_config(disable=True)
+    for a, b in zip(samples, again(handed, seed=1, **FEW)):
+        same(a, b)
+
+
+def test_a_prior_of_one_hand_says_which(pipeline, handed):
+    message = "condition 0 asks for a right hand and a left hand; only the right hand is known here, not the left one"
+    with pytest.raises(BadInput, match=message):
+        pipeline(handed[2:3], **FEW)
+
+
+def test_of_a_short_clip_hardly_more_than_its_frames_are_denoised(conditions, monkeypatch):
+    """Each of two steps needs one frame more, and the motion sees whole tokens of three."""
+    net = JointDenoiser(frames=30, size=16, width=32, layers=1, heads=2, channels=10, fps=3.0).eval()
+    whole, seen = net.denoise_video, []
+    monkeypatch.setattr(net, "denoise_video", lambda noisy, *rest: seen.append(noisy.shape[1]) or whole(noisy, *rest))
+    made = HandObjectPipeline.fresh(net)
+    made.set_progress_bar_config(disable=True)
+    short = replace(conditions[0], seconds=1.0, target_at=0.5)
+    assert [len(s.frames) for s in made([short, conditions[1]], **FEW)] == [3, 6]
+    assert seen == [3 + 5, 6 + 5] * 2
 
 
 def test_a_perfect_denoiser_is_sampled_exactly(pipeline, conditions, monkeypatch):
@@ -172,7 +241,7 @@ def _lose_a_weight(path):
         (
             "dexprior.json",
             _other_schema,
-            "this version reads 'dexprior.prior/2'. Make it again with `dexprior train-prior`",
+            "this version reads 'dexprior.prior/4'. Make it again with `dexprior train-prior`",
         ),
         ("dexprior.json", _truncate, "truncated"),
         ("dexprior.json", lambda path: path.unlink(), "holds no prior checkpoint"),
@@ -205,7 +274,7 @@ def test_a_missing_folder_is_not_looked_for_on_the_internet(tmp_path, monkeypatc
     import huggingface_hub.file_download as download
 
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "dexprior.json").write_text(json.dumps({"header": {"schema": "dexprior.prior/2"}}))
+    (tmp_path / "a" / "dexprior.json").write_text(json.dumps({"header": {"schema": "dexprior.prior/4"}}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(download, "get_hf_file_metadata", lambda *a, **k: pytest.fail("asked the hub"))
     with pytest.raises(ArtifactError, match="not a complete prior"):

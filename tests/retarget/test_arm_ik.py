@@ -8,7 +8,7 @@ import pytest
 
 from dexprior.geometry.rotations import quat_from_matrix, rotation_angle
 from dexprior.retarget.arm_ik import solve_arm
-from dexprior.worlds.arm import ARM, ARM_JOINTS, GRIPPER_JOINTS, HOME, JOINT_LIMITS, MAX_OPENING, ArmKinematics
+from dexprior.robots.arm7 import ARM_JOINTS, GRIPPER_JOINTS, HOME, JOINT_LIMITS, MAX_OPENING, ArmKinematics, add_arm
 
 N = 30
 DOWN = np.array([0.0, 1.0, 0.0, 0.0])
@@ -51,7 +51,7 @@ def test_joints_keep_their_limits_and_move_smoothly(reach):
 
 def test_names_are_those_of_the_model(reach):
     solved = reach[2]
-    assert solved.robot == ARM.name
+    assert solved.robot == "arm7+parallel"
     assert solved.names == (*ARM_JOINTS, *GRIPPER_JOINTS)
     assert solved.q.shape == (N, 9)
     again = solve_arm(np.arange(2) / 24, reach[0][:2], reach[1][:2])
@@ -94,7 +94,10 @@ def test_turning_on_the_spot_turns_the_tool():
 
 
 def test_its_forward_kinematics_are_mujocos(reach):
-    model = ARM.compile()
+    spec = mujoco.MjSpec()
+    spec.compiler.degree = False
+    add_arm(spec)
+    model = spec.compile()
     data = mujoco.MjData(model)
     for name, value in zip(reach[2].names, reach[2].q[-1]):
         data.qpos[model.joint(name).qposadr[0]] = value

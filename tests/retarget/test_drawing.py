@@ -10,13 +10,14 @@ import pytest
 from dexprior.data.objects import rigid_object
 from dexprior.errors import BadInput, NoGraphics, UnknownName
 from dexprior.geometry.transforms import IDENTITY_POSE
-from dexprior.hands import catalog, skeleton
+from dexprior.hands import skeleton
 from dexprior.retarget import drawing
 from dexprior.retarget.hand_kinematic import retarget_hand
+from dexprior.robots import catalog
 from dexprior.types import HandTrajectory
 
 N = 3
-ROBOT = catalog.load("builtin-hand")
+ROBOT = catalog.end_effector("builtin-hand")
 
 
 @pytest.fixture(scope="module")

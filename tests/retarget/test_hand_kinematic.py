@@ -16,9 +16,11 @@ from dexprior.errors import BadInput
 from dexprior.geometry.rotations import quat_from_axis_angle
 from dexprior.geometry.timing import minimum_jerk
 from dexprior.geometry.transforms import IDENTITY_POSE, pose_multiply, transform_points
-from dexprior.hands import catalog, skeleton
+from dexprior.hands import skeleton
 from dexprior.pose.landmarks import hand_from_landmarks, read_landmarks
 from dexprior.retarget.hand_kinematic import HandRetargetConfig, retarget_hand
+from dexprior.robots import catalog
+from dexprior.robots.hand_kinematics import HandKinematics
 from dexprior.types import HandTrajectory
 
 ROOT = os.environ.get("DEXPRIOR_DATA")
@@ -60,7 +62,7 @@ def pinch():
 def robot(request):
     if request.param == "shadow" and not extras.available("gymnasium_robotics"):
         pytest.skip("needs gymnasium_robotics (the extra 'robots')")
-    return catalog.load(request.param)
+    return catalog.end_effector(request.param)
 
 
 def _gap(points, finger=1):
@@ -69,13 +71,11 @@ def _gap(points, finger=1):
 
 def test_limits_hold_and_frames_are_feasible(pinch, robot):
     result = retarget_hand(pinch, robot)
-    model = robot.compile()
-    limits = np.array([model.joint(j).range for j in robot.joints])
+    limits = np.array([robot.model.joint(j).range for j in robot.joints])
     assert (result.trajectory.q >= limits[:, 0]).all()
     assert (result.trajectory.q <= limits[:, 1]).all()
     assert result.trajectory.feasible.all()
-    for name, value in robot.fixed.items():
-        assert (result.trajectory.q[:, robot.joints.index(name)] == value).all()
+    assert (result.trajectory.q[:, list(HandKinematics.of(robot).fixed)] == 0.0).all()
 
 
 def test_a_pinch_closes_with_the_humans(pinch, robot):
@@ -83,7 +83,7 @@ def test_a_pinch_closes_with_the_humans(pinch, robot):
     human, result = _gap(pinch.joints[:, 4::4]), retarget_hand(pinch, robot)
     ours = _gap(result.tips)
     assert human[0] > 0.07
-    assert ours[-1] < human[-1] + 2 * robot.tip_radius
+    assert ours[-1] < human[-1] + 2 * HandKinematics.of(robot).tip_radius
 
     def closed(gap):
         return int(np.argmax(gap < gap[-1] + 0.05 * (gap[0] - gap[-1])))
@@ -127,7 +127,7 @@ def test_an_object_passes_through_and_keeps_its_width(pinch, robot):
     assert result.object is thing
     width = _gap(joints[:, 4::4])[0] - config.touch_distance
     assert width > 0.01
-    np.testing.assert_allclose(_gap(result.tips) - 2 * robot.tip_radius, width, atol=2e-3)
+    np.testing.assert_allclose(_gap(result.tips) - 2 * HandKinematics.of(robot).tip_radius, width, atol=2e-3)
     touching = result.tips[:, :2].mean(axis=(0, 1)) - joints[:, [4, 8]].mean(axis=(0, 1))
     assert np.linalg.norm(touching) < 1e-6
     other = dataclasses.replace(thing, t=thing.t + 0.1)
@@ -144,13 +144,27 @@ def test_short_clips(pinch, robot, n):
 def test_a_left_hand_is_refused(pinch):
     left = dataclasses.replace(pinch, side="left")
     with pytest.raises(BadInput, match="'builtin-hand' is a right hand, the human's is left"):
-        retarget_hand(left, catalog.load("builtin-hand"))
+        retarget_hand(left, catalog.end_effector("builtin-hand"))
 
 
-def test_an_arm_is_refused(pinch):
-    arm = dataclasses.replace(catalog.load("builtin-hand"), kind="arm")
-    with pytest.raises(BadInput, match="not a hand with a thumb"):
-        retarget_hand(pinch, arm)
+@pytest.mark.parametrize("name", ["parallel", "three_finger", "claw4"])
+def test_what_has_no_persons_fingers_is_refused(pinch, name):
+    with pytest.raises(BadInput, match=f"'{name}' has no fingers that follow .*; choices: tendon_hand, human_hand, "):
+        retarget_hand(pinch, catalog.end_effector(name))
+
+
+@pytest.mark.parametrize("name", ["tendon_hand", "human_hand"])
+def test_hands_of_the_suite_close_with_the_humans(pinch, name):
+    """Fewer joints than a person's, or as many: limits hold, and the pinch closes when hers does."""
+    robot = catalog.end_effector(name)
+    result = retarget_hand(pinch, robot)
+    low, high = np.array([robot.model.joint(j).range for j in robot.joints]).T
+    assert ((result.trajectory.q >= low) & (result.trajectory.q <= high)).all()
+    ours = _gap(result.tips)
+    assert ours[-1] < 0.5 * ours[0]
+    if name == "human_hand":
+        assert result.trajectory.feasible.all()
+        assert result.tip_error.mean() < 0.006
 
 
 @pytest.mark.skipif(not ROOT, reason="needs $DEXPRIOR_DATA (hand_clip)")
@@ -168,4 +182,4 @@ def test_the_real_clip(robot):
     assert abs(int(human.argmin()) - int(ours.argmin())) <= 1
     pinching = human < 0.02
     assert pinching.any()
-    assert np.abs(ours[pinching] - 2 * robot.tip_radius).max() < 0.01, "touching stays touching"
+    assert np.abs(ours[pinching] - 2 * HandKinematics.of(robot).tip_radius).max() < 0.01, "touching stays touching"

@@ -264,7 +264,8 @@ def _recording(folder: Path) -> None:
     pose = np.tile([0.2, 0, 0.2, 1, 0, 0, 0], (40, 1)).astype(float)
     np.savez(root / "object.npz", pose=pose, name="box")
     (root / "episode.yaml").write_text("text: press\nlicence: CC0-1.0\n")
-    camera = {"fx": 50.0, "fy": 50.0, "cx": 31.0, "cy": 23.0, "T_base_cam": np.eye(4).tolist()}
+    camera = {"fx": 50.0, "fy": 50.0, "cx": 31.0, "cy": 23.0}
+    np.savez(root / "camera.npz", pose=np.tile([0.0, 0, 0, 1, 0, 0, 0], (40, 1)))
     (root / "camera.yaml").write_text(yaml.safe_dump(camera))
     lines = ["t,fx,fy,fz,tx,ty,tz"] + [f"{k * 0.01},0,0,1,0,0,0" for k in range(-20, 240)]
     (root / "wrench.csv").write_text("\n".join(lines) + "\n")
@@ -384,7 +385,10 @@ SOURCES: dict[str, Source] = {
     ),
     "recording": Source(
         make=_recording, named="one",
-        files=("one/landmarks.npz", "one/object.npz", "one/episode.yaml", "one/camera.yaml", "one/wrench.csv"),
+        files=(
+            "one/landmarks.npz", "one/object.npz", "one/episode.yaml", "one/camera.yaml", "one/camera.npz",
+            "one/wrench.csv",
+        ),
         words=(*IMPORT, "kind=recording", "source={d}", "out={o}/e"),
     ),
     "LeRobot v2": Source(

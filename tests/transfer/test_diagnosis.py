@@ -18,6 +18,7 @@ from dexprior.transfer.diagnosis import (
     diagnose,
     identified,
     inject_cause,
+    injectable,
     prior_of_failures,
     rank_parameters,
     support_of_intervention,
@@ -138,6 +139,13 @@ def test_bad_trials_and_causes_are_named():
         SignatureBank.make(wiping(make_task("wipe")), NAMES, repeats=2, null=29)
     with pytest.raises(BadInput, match="a motion of the task 'wipe'"):
         wiping(make_task("peg"))
+
+
+def test_what_a_scene_lacks_is_no_cause_of_its_failures():
+    fruit, cube = make_task("soft_grasp"), make_task("pick_place")
+    uneven = cause_of("uneven_mass")
+    assert injectable(uneven, cube)
+    assert not injectable(uneven, fruit)  # nothing rigid moves there
 
 
 def test_parameters_are_ranked_by_their_effect():

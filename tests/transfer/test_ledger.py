@@ -10,7 +10,7 @@ import pytest
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.families import ParameterFamily
 from dexprior.transfer import Divergence, Ledger, WorldResult, read_ledger
-from dexprior.worlds.insertion import TRAINING_FAMILY
+from dexprior.worlds.tasks import Insertion
 
 
 def _world(name, successes, slip, n=100, panel="abc") -> WorldResult:
@@ -24,7 +24,7 @@ def _ledger(**changes) -> Ledger:
         (Divergence("pose", None, 3.0, 4.0), Divergence("force", None, 3.0, 3.0), Divergence("touch", None, 3.0, 1.0)),
     )
     values = {
-        "round": "1", "policy": "test", "assumed": TRAINING_FAMILY, "sim": _world("sim", 81, 0.08),
+        "round": "1", "policy": "test", "assumed": Insertion.family, "sim": _world("sim", 81, 0.08),
         "real": _world("real", 62, 0.19), "divergences": rows, "notes": ("no hardware",),
     }  # fmt: skip
     return Ledger(**(values | changes))
@@ -82,7 +82,7 @@ def test_it_comes_back_from_disk(tmp_path):
     created = data["header"].pop("created"), fresh["header"].pop("created")
     assert data == fresh
     assert all(created)
-    assert ParameterFamily.from_json(data["assumed"]) == TRAINING_FAMILY
+    assert ParameterFamily.from_json(data["assumed"]) == Insertion.family
 
 
 @pytest.mark.parametrize(

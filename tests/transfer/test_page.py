@@ -12,7 +12,7 @@ from matplotlib import pyplot as plt
 
 from dexprior.transfer import Divergence, Ledger, WorldResult
 from dexprior.transfer.page import Page, ledger_section
-from dexprior.worlds.insertion import TRAINING_FAMILY
+from dexprior.worlds.tasks import Insertion
 
 VOID = {"meta", "img", "br"}
 EVIL = "<script>alert('1')</script> & \"quotes\""
@@ -55,7 +55,7 @@ def full(tmp_path):
     rows = ((Divergence("force", 0.8, 3.0, 20.0), Divergence("pose", None, 3.0, 9.0)),)
     success = np.arange(10) < 6
     ledger = Ledger(
-        "1", "a policy", TRAINING_FAMILY, WorldResult("sim", success, np.zeros(10), np.ones(10, dtype=bool), "p"),
+        "1", "a policy", Insertion.family, WorldResult("sim", success, np.zeros(10), np.ones(10, dtype=bool), "p"),
         WorldResult("other", ~success, np.full(10, 0.1), np.ones(10, dtype=bool), "p"), rows,
         ("No hardware was used.",),
     )  # fmt: skip

@@ -83,7 +83,7 @@ def test_the_friction_is_found_outside_and_the_next_round_is_ready_to_fill_in(tm
     assert "widened plate_friction" in answer["actions"][0]
     assert family.parameters[family.names.index("block_mass")] == ASSUMED.parameters[-1]
     assert set(family.names) == {"plate_friction", "block_mass", "pad_friction"}  # what is blamed comes along
-    assert "no verb of dexprior trains 'wipe'" in answer["left_to_do"]
+    assert "'mine' is no folder of a policy: train it again over" in answer["left_to_do"]
     assert answer["comparison"]["pairs"] is not None
     again = json.loads((tmp_path / "2" / "update.json").read_text())
     assert again["trials"] == {"simulator": 1.0, "robot": 0.5}

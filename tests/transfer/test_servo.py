@@ -54,7 +54,7 @@ def entries(goal, enabled=None, dt: float = 0.005) -> dict:
 
 
 def write(path: Path, data: dict) -> Path:
-    path.write_bytes(gzip.compress(json.dumps(data).encode()))
+    path.write_bytes(gzip.compress(json.dumps(data).encode(), mtime=0))
     return path
 
 
@@ -176,7 +176,7 @@ def _log(goal, enabled=None):
 def _broken(change) -> bytes:
     data = entries(np.zeros(50))
     change(data)
-    return gzip.compress(json.dumps(data).encode())
+    return gzip.compress(json.dumps(data).encode(), mtime=0)
 
 
 def _set(key, value, row=7):
@@ -186,9 +186,9 @@ def _set(key, value, row=7):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (gzip.compress(b"{}")[:-5], "truncated"),
+        (gzip.compress(b"{}", mtime=0)[:-5], "truncated"),
         (b"not gzipped", "truncated or damaged"),
-        (gzip.compress(b"[1]"), "expected a JSON object"),
+        (gzip.compress(b"[1]", mtime=0), "expected a JSON object"),
         (_broken(lambda d: d.pop("kp")), "no kp"),
         (_broken(lambda d: d.update(mass=-1)), "mass = -1.0 must be positive"),
         (_broken(lambda d: d.update(length="long")), "length = 'long': expected a number"),

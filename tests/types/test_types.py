@@ -69,6 +69,8 @@ def test_arrays_are_copied(cls, name, examples):
 @pytest.mark.parametrize(("cls", "name"), CASES)
 def test_another_number_of_axes_is_refused(cls, name, examples):
     wrong = np.array(getattr(examples[cls], name))[None]
+    if (cls, name) == (types.Camera, "T_base_cam"):
+        wrong = wrong[None]  # one axis more is that of a camera that moves
     message = refused(examples[cls], **{name: wrong})
     assert message.startswith(f"{cls.__name__}.{name} has shape {wrong.shape}, expected (")
 
@@ -155,6 +157,8 @@ def test_messages_are_whole_sentences(examples):
         refused(hand, wrist_pose=changed(hand.wrist_pose, (0, slice(3, None)), [0.0, 0.0, 0.0, 2.0])),
         refused(contact, finger=("thumb", "pinky")),
         refused(contact, finger=("thumb",)),
+        refused(contact, side=("right",)),
+        refused(contact, side=("right", "both")),
         refused(contact, t_off=np.array([0.05, 0.3])),
         refused(condition, cloud=millimetres),
         refused(condition, cloud=np.zeros((0, 6))),
@@ -173,6 +177,8 @@ def test_messages_are_whole_sentences(examples):
         "scalar first",
         "ContactSchedule.finger = 'pinky'; choices: thumb, index, middle, ring, little",
         "ContactSchedule: 1 finger names for 2 touches",
+        "ContactSchedule: 1 sides for 2 touches",
+        "ContactSchedule.side = 'both'; choices: right, left",
         "ContactSchedule: touch 0 ends at 0.050 s before it starts at 0.100 s",
         "PriorCondition.cloud reaches 1000 m from the base: points are in metres in the base frame; a cloud in "
         "millimetres must be divided by 1000",
@@ -211,6 +217,43 @@ def test_a_camera_pose_is_a_rotation(T, examples):
     assert refused(examples[types.Camera], T_base_cam=T) == (
         "Camera.T_base_cam: the upper-left 3x3 block is not a rotation"
     )
+
+
+def test_a_camera_stands_still_or_has_a_pose_in_every_frame(examples):
+    still, sample, view = examples[types.Camera], examples[types.VideoSample], examples[types.View]
+    path = np.tile(still.T_base_cam, (5, 1, 1))
+    path[:, 0, 3] += np.arange(5)
+    moving = dataclasses.replace(still, T_base_cam=path)
+    assert (still.moves, moving.moves) == (False, True)
+    np.testing.assert_array_equal(still.poses(3), np.tile(still.T_base_cam, (3, 1, 1)))
+    np.testing.assert_array_equal(moving.poses(7), path[[0, 1, 2, 3, 4, 4, 4]])  # it rests at the end of its path
+    assert dataclasses.replace(sample, camera=moving).camera.moves
+    short = dataclasses.replace(still, T_base_cam=path[:4])
+    assert refused(sample, camera=short) == "VideoSample: 5 frames, but its camera moves through 4 poses"
+    assert refused(view, camera=short) == "View 'side': 5 frames, but its camera moves through 4 poses"
+    assert refused(still, T_base_cam=path[:0]) == "Camera.T_base_cam holds no pose"
+    path[3, 0, 0] *= -1
+    assert refused(still, T_base_cam=path) == "Camera.T_base_cam: the upper-left 3x3 block is not a rotation"
+
+
+def test_a_clip_shows_one_hand_of_each_side_at_most(examples):
+    sample, condition = examples[types.VideoSample], examples[types.PriorCondition]
+    left = dataclasses.replace(sample.hand, side="left")
+    both = dataclasses.replace(sample, hands=[left, sample.hand])
+    assert [hand.side for hand in both.hands] == list(types.SIDES)  # in one order, however they were given
+    assert both.of_side("left") is left
+    assert sample.of_side("right") is sample.of_side(None) is sample.hand
+    with pytest.raises(BadInput, match="the clip shows a right hand and a left hand: choose one by its side"):
+        _ = both.hand
+    with pytest.raises(BadInput, match="the clip shows a right hand: no left one"):
+        sample.of_side("left")
+    assert refused(sample, hands=()) == "VideoSample.hands holds no hand"
+    assert refused(sample, hands=(left, left)) == "VideoSample.hands holds left and left: at most one hand of each side"
+    start = condition.start[0]
+    other = dataclasses.replace(start, side="left")
+    asked = dataclasses.replace(condition, start=(other, start), target=(start, other))
+    assert [hand.side for hand in asked.start + asked.target] == [*types.SIDES, *types.SIDES]
+    assert refused(asked, target=(start,)) == "PriorCondition: a start of right and left, but a target of right"
 
 
 def test_focal_lengths_are_positive(examples):
@@ -258,7 +301,7 @@ def test_first_contact(examples):
 
 def test_a_hand_that_touches_nothing():
     empty = types.ContactSchedule(
-        finger=(), t_on=np.zeros(0), t_off=np.zeros(0), point=np.zeros((0, 3)), normal_force=np.zeros(0)
+        side=(), finger=(), t_on=np.zeros(0), t_off=np.zeros(0), point=np.zeros((0, 3)), normal_force=np.zeros(0)
     )
     assert empty.onset() is None
 

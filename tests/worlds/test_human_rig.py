@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from dexprior.errors import BadInput
-from dexprior.hands.skeleton import FINGER_RADIUS, forward
-from dexprior.types import FINGERS
-from dexprior.worlds.human import HINGE_LIMITS, finger_pose_from_hinges
-from dexprior.worlds.human_rig import Contact, end_action, gantry_from_wrist, solve_grasp, wrist_from_gantry
-from dexprior.worlds.rigs import add_rig
+from dexprior.geometry.rotations import matrix_from_axis_angle, matrix_from_quat
+from dexprior.hands.skeleton import FINGER_RADIUS, PARENTS, forward
+from dexprior.robots.human_hand import HINGE_LIMITS, end_action, finger_pose_from_hinges
+from dexprior.robots.rigs import add_rig
+from dexprior.types.hand import FINGERS, MANO_JOINTS
+from dexprior.worlds.human_rig import Contact, gantry_from_wrist, solve_grasp, wrist_from_gantry
 
 
 @pytest.fixture(scope="module")
@@ -22,6 +23,17 @@ def rig_and_model():
     return rig, spec.compile()
 
 
+def _postures(rig, model, *, seed):
+    """Five draws: gantry, hinges, and the simulated hand that stands so."""
+    data, rng = mujoco.MjData(model), np.random.default_rng(seed)
+    for _ in range(5):
+        arm, hinges = rng.uniform(-0.8, 0.8, 6), rng.uniform(*HINGE_LIMITS.T)
+        data.qpos[[model.joint(name).qposadr[0] for name in rig.arm_joints]] = arm
+        data.qpos[[model.joint(name).qposadr[0] for name in rig.end_joints]] = hinges
+        mujoco.mj_kinematics(model, data)
+        yield arm, hinges, data
+
+
 def test_gantry_and_wrist_are_inverse():
     q = np.random.default_rng(0).uniform(-1.2, 1.2, (50, 6))
     np.testing.assert_allclose(gantry_from_wrist(wrist_from_gantry(q)), q, atol=1e-12)
@@ -29,16 +41,31 @@ def test_gantry_and_wrist_are_inverse():
 
 def test_mano_parameters_give_the_simulated_fingertips(rig_and_model):
     rig, model = rig_and_model
-    data, rng = mujoco.MjData(model), np.random.default_rng(1)
-    for _ in range(5):
-        arm, hinges = rng.uniform(-0.8, 0.8, 6), rng.uniform(*HINGE_LIMITS.T)
-        data.qpos[[model.joint(name).qposadr[0] for name in rig.arm_joints]] = arm
-        data.qpos[[model.joint(name).qposadr[0] for name in rig.end_joints]] = hinges
-        mujoco.mj_kinematics(model, data)
+    for arm, hinges, data in _postures(rig, model, seed=1):
         joints = forward(wrist_from_gantry(arm), finger_pose_from_hinges(hinges))
         tips = np.array([data.site(rig.name(f"tip_{finger}")).xpos for finger in FINGERS])
         np.testing.assert_allclose(joints[4::4], tips, atol=1e-9)
         np.testing.assert_allclose(joints[0], data.site(rig.name("wrist")).xpos, atol=1e-12)
+
+
+def test_finger_pose_from_hinges_is_how_the_bodies_are_turned(rig_and_model):
+    """MANO's numbers reproduce every body's orientation in the simulator."""
+    rig, model = rig_and_model
+    for arm, hinges, data in _postures(rig, model, seed=0):
+        local = matrix_from_axis_angle(finger_pose_from_hinges(hinges).reshape(15, 3))
+        rotations = [matrix_from_quat(wrist_from_gantry(arm)[3:])]
+        for k in range(1, 16):
+            rotations.append(rotations[PARENTS[k]] @ local[k - 1])
+            turned = data.body(rig.name(MANO_JOINTS[k])).xmat.reshape(3, 3)
+            np.testing.assert_allclose(turned, rotations[k], atol=1e-6)
+
+
+def test_many_hinge_angles_are_converted_as_each_one_is():
+    hinges = np.random.default_rng(0).uniform(*HINGE_LIMITS.T, (3, 2, len(HINGE_LIMITS)))
+    together = finger_pose_from_hinges(hinges)
+    assert together.shape == (3, 2, 45)
+    np.testing.assert_allclose(together[2, 1], finger_pose_from_hinges(hinges[2, 1]))
+    np.testing.assert_allclose(finger_pose_from_hinges(np.zeros(len(HINGE_LIMITS))), np.zeros(45))
 
 
 def test_an_action_commands_the_angles_that_it_was_made_from(rig_and_model):

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from dexprior.geometry.transforms import project
-from dexprior.worlds.insertion import InsertionConfig, build_scene, video_camera
 from dexprior.worlds.render import FrameRenderer, check_graphics
-
-CONFIG = InsertionConfig()
+from dexprior.worlds.tasks import make_task
+from dexprior.worlds.tasks.scene import camera
 
 
 def in_another_process(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -63,7 +62,7 @@ def test_without_a_display_the_off_screen_platform_is_chosen():
 
 @pytest.fixture(scope="module")
 def scene(graphics):
-    model = build_scene(CONFIG).compile()
+    model = make_task("insertion").layout().spec.compile()
     data = mujoco.MjData(model)
     data.mocap_pos[model.body("bolt").mocapid[0]] = [0.46, 0.08, 0.0]
     mujoco.mj_forward(model, data)
@@ -72,13 +71,13 @@ def scene(graphics):
 
 def test_frames_are_bright_sized_and_repeat(scene):
     model, data = scene
-    with FrameRenderer(model, camera="video", width=64, height=48) as renderer:
+    with FrameRenderer(model, camera="front", width=64, height=48) as renderer:
         one, two = renderer.render(data), renderer.render(data)
     assert one.shape == (48, 64, 3)
     assert one.dtype == np.uint8
     np.testing.assert_array_equal(one, two)
     assert one.std() > 5
-    with FrameRenderer(model, camera="video", width=64, height=48) as renderer:
+    with FrameRenderer(model, camera="front", width=64, height=48) as renderer:
         np.testing.assert_array_equal(renderer.render(data), one)
 
 
@@ -86,13 +85,13 @@ def test_the_orange_nut_is_where_the_camera_type_projects_it(scene):
     """Image, K and T_base_cam agree to a pixel: what the estimator is trained on."""
     model, data = scene
     size = 128
-    with FrameRenderer(model, camera="video", width=size, height=size) as renderer:
+    with FrameRenderer(model, camera="front", width=size, height=size) as renderer:
         frame = renderer.render(data).astype(float)
-    camera = video_camera(size)
+    seen = camera("front", size)
     orange = (frame[..., 0] > 1.6 * frame[..., 2]) & (frame[..., 0] > 100) & (frame[..., 0] > 1.2 * frame[..., 1])
     rows, columns = np.nonzero(orange)
     found = np.array([columns.mean(), rows.mean()]) + 0.5
-    expected = project(camera.K, camera.T_base_cam, data.body("nut").xpos)
+    expected = project(seen.K, seen.T_base_cam, data.body("nut").xpos)
     assert len(rows) > 20
     np.testing.assert_allclose(found, expected, atol=3.0)
 

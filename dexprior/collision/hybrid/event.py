@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -68,6 +68,13 @@ class HybridConfig:
     resting: Literal["strikes", "holds"] = "strikes"
     """What a watched pair that rests in touch does when one of its bodies is struck: it passes the blow on
     (Newton's cradle), or holds like an unwatched contact (an object on a table that is watched, too)."""
+    sensing_time: Annotated[float, Gt(0)] | None = None
+    """For how long force readings show an impact, each its mean over that time [s]; None is the time step, or where
+    readings are taken at a control rate, the control period, so that none is missed and their sum stays the impulse."""
+
+    def read_every(self, period: float) -> HybridConfig:
+        """The same where sensors are read once in a period [s], unless it says how long they show impacts."""
+        return self if self.sensing_time is not None else replace(self, sensing_time=period)
 
 
 @runtime_checkable

@@ -23,11 +23,11 @@ from functools import cached_property
 
 import mujoco
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from dexprior.collision.hybrid.lcp import solve_lcp
 
-__all__ = ["Holding", "read_holding"]
+__all__ = ["Holding", "constraint_jacobian", "contact_rows", "read_holding"]
 
 _RIDGE = 1e-9  # relative; shares the load of redundant rows
 _ITERATIONS = 300  # of the friction's projected gradient, at most
@@ -138,38 +138,56 @@ def read_holding(
     mujoco.mj_solveM(model, data, free, np.eye(model.nv))
     if data.nefc == 0:
         return Holding(free, free, np.zeros((0, model.nv)), np.zeros((0, 2, model.nv)), np.zeros(0))
-    jacobian, kind = _constraint_jacobian(model, data), data.efc_type
+    jacobian, kind = constraint_jacobian(model, data), data.efc_type
     stops = jacobian[
         (kind == mujoco.mjtConstraint.mjCNSTR_LIMIT_JOINT) | (kind == mujoco.mjtConstraint.mjCNSTR_LIMIT_TENDON)
     ]
     points = data.contact
     used = points.efc_address >= 0
     used[list(without)] = False
-    start, dim, coefficient = points.efc_address[used], points.dim[used], points.friction[used]
-    normals, tangents = jacobian[start], np.zeros((len(start), 2, model.nv))
-    rough = dim >= 3
-    first = start[rough]
-    if model.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL:  # edges are normal +- friction x tangent
-        normals[rough] = 0.5 * (jacobian[first] + jacobian[first + 1])
-        for k in range(2):
-            edges = jacobian[first + 2 * k] - jacobian[first + 2 * k + 1]
-            tangents[rough, k] = edges / (2.0 * coefficient[rough, k])[:, None]
-    else:
-        tangents[rough] = np.stack([jacobian[first + 1], jacobian[first + 2]], axis=1)
+    normals, tangents, rough = contact_rows(model, data, jacobian, np.flatnonzero(used))
     rows = np.concatenate([stops, normals])
     tangents = np.concatenate([np.zeros((len(stops), 2, model.nv)), tangents])
-    friction = np.concatenate([np.zeros(len(stops)), np.where(rough, coefficient[:, 0], 0.0)])
+    friction = np.concatenate([np.zeros(len(stops)), np.where(rough, points.friction[used, 0], 0.0)])
     holds = (rows @ velocity <= closing) & rows.any(axis=1)
     equality = jacobian[kind == mujoco.mjtConstraint.mjCNSTR_EQUALITY]
     return Holding(free, _project(free, equality), rows[holds], tangents[holds], friction[holds])
 
 
-def _constraint_jacobian(model: mujoco.MjModel, data: mujoco.MjData) -> Float[np.ndarray, "constraint dof"]:
+def constraint_jacobian(model: mujoco.MjModel, data: mujoco.MjData) -> Float[np.ndarray, "constraint dof"]:
+    """`efc_J`, however MuJoCo stores it."""
     if not mujoco.mj_isSparse(model):
         return data.efc_J.reshape(data.nefc, model.nv)
     dense = np.zeros((data.nefc, model.nv))
     mujoco.mju_sparse2dense(dense, data.efc_J, data.efc_J_rownnz, data.efc_J_rowadr, data.efc_J_colind)
     return dense
+
+
+def contact_rows(
+    model: mujoco.MjModel,
+    data: mujoco.MjData,
+    jacobian: Float[np.ndarray, "constraint dof"],
+    contacts: Int[np.ndarray, " contact"],
+) -> tuple[Float[np.ndarray, "contact dof"], Float[np.ndarray, "contact 2 dof"], Bool[np.ndarray, " contact"]]:
+    """Separating and sliding velocity of contacts as rows over qvel, and which of them rub at all.
+
+    Args:
+        model, data: after the position stage.
+        jacobian: see `constraint_jacobian`.
+        contacts: rows of `data.contact` with constraints.
+    """
+    points = data.contact
+    start, rough = points.efc_address[contacts], points.dim[contacts] >= 3
+    normals, tangents = jacobian[start], np.zeros((len(start), 2, model.nv))
+    first, coefficient = start[rough], points.friction[contacts][rough]
+    if model.opt.cone == mujoco.mjtCone.mjCONE_PYRAMIDAL:  # edges are normal +- friction x tangent
+        normals[rough] = 0.5 * (jacobian[first] + jacobian[first + 1])
+        for k in range(2):
+            edges = jacobian[first + 2 * k] - jacobian[first + 2 * k + 1]
+            tangents[rough, k] = edges / (2.0 * coefficient[:, k])[:, None]
+    else:
+        tangents[rough] = np.stack([jacobian[first + 1], jacobian[first + 2]], axis=1)
+    return normals, tangents, rough
 
 
 def _project(inverse: np.ndarray, rows: np.ndarray) -> np.ndarray:

@@ -7,7 +7,9 @@ excluded from MuJoCo's constraints, so that the impact is not answered twice; th
 `mjContact.exclude` and a rebuild of the constraints of that step. Pushing, resting and grasping stay MuJoCo's: a touch
 below the threshold is never taken, and one that closes again or lasts is handed back.
 
-What MuJoCo's sensors do not see: the model's impulse is not a force of any step.
+The step of an impact shows it as a mean force, impulse / timestep: in `efc_force` and so in contact forces, in
+`qfrc_constraint` and `qacc`, and in all sensors that follow from these, of the contacts that held included
+(`impulses.py`). `HybridConfig.sensing_time` spreads what force readings show over a longer time.
 """
 
 from __future__ import annotations
@@ -16,11 +18,12 @@ from collections.abc import Sequence
 
 import mujoco
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from dexprior.collision.hybrid.contacts import Contact, Patch, read_patch, touching
 from dexprior.collision.hybrid.event import COUNTS, Answer, Event, HybridConfig, settle
 from dexprior.collision.hybrid.holding import read_holding
+from dexprior.collision.hybrid.impulses import bearing_impulses, row_count
 from dexprior.collision.hybrid.pairs import Side, watch
 from dexprior.errors import BadInput
 from dexprior.types.collision import CollisionModel, ContactGeometry
@@ -28,6 +31,17 @@ from dexprior.types.collision import CollisionModel, ContactGeometry
 __all__ = ["HybridStep", "HybridStepper", "pair_phi"]
 
 _EXCLUDED = 1  # any non-zero mjContact.exclude keeps a contact out of the constraints
+_FORCES = (
+    mujoco.mjtSensor.mjSENS_TOUCH,
+    mujoco.mjtSensor.mjSENS_FORCE,
+    mujoco.mjtSensor.mjSENS_TORQUE,
+    mujoco.mjtSensor.mjSENS_ACCELEROMETER,
+    mujoco.mjtSensor.mjSENS_FRAMELINACC,
+    mujoco.mjtSensor.mjSENS_FRAMEANGACC,
+    mujoco.mjtSensor.mjSENS_JOINTLIMITFRC,
+    mujoco.mjtSensor.mjSENS_TENDONLIMITFRC,
+)
+"""Sensors whose reading is a sum over forces or accelerations, so that an impact's share can be spread over time."""
 
 
 class HybridStepper:
@@ -86,6 +100,9 @@ class HybridStepper:
         self.answers: tuple[Answer, ...] = ()
         self._watched = watch(model, pairs)
         self._sample, self._seed = sample, [seed] if isinstance(seed, int) else list(seed)
+        sensing_time = self.config.sensing_time or model.opt.timestep
+        self._shown_for = max(1, round(sensing_time / model.opt.timestep))
+        self._readings = _force_readings(model)
         self.reset()
 
     def reset(self) -> None:
@@ -96,6 +113,7 @@ class HybridStepper:
         self._touching: set[int] = set()
         self._impact_age: dict[int, int] = {}  # pair in an impact -> steps since the model's answer
         self._members: dict[int, list[int]] = {}
+        self._shown: list[tuple[int, np.ndarray]] = []  # steps to go -> what an impact adds to force readings
         self._time = self.data.time
 
     def step(self, nstep: int = 1) -> None:
@@ -126,10 +144,12 @@ class HybridStepper:
     def finish(self, event: Event | None) -> None:
         """Second half of a step, from the velocity that a settled event has given."""
         model, data = self.model, self.data
+        change = None
         if event is not None:
             for name, count in event.counts.items():
                 self.counts[name] += count
             if event.answered:
+                change = event.velocity - data.qvel
                 data.qvel[:] = event.velocity
                 self.answers = tuple(event.answers)
             self._impact_age = {k: age for k, age in self._impact_age.items() if k not in event.refused}
@@ -137,18 +157,76 @@ class HybridStepper:
         if self._impact_age:
             for row in (row for k in self._impact_age for row in self._members[k]):
                 data.contact[row].exclude = _EXCLUDED
+                data.contact[row].efc_address = -1  # MuJoCo would leave the row of another contact there
             # what mj_fwdPosition does after collision detection
             mujoco.mj_makeConstraint(model, data)
             mujoco.mj_island(model, data)
             mujoco.mj_projectConstraint(model, data)
-        if self._impact_age or (event is not None and event.answered):
+        if self._impact_age or change is not None:
             mujoco.mj_fwdVelocity(model, data)
             mujoco.mj_sensorVel(model, data)
             if model.opt.enableflags & mujoco.mjtEnableBit.mjENBL_ENERGY:
                 mujoco.mj_energyVel(model, data)
-        mujoco.mj_step2(model, data)
+        if event is None or change is None:
+            mujoco.mj_step2(model, data)
+        else:
+            self._step2(event, change)
+        if self._shown:
+            self._show()
         self._touching = set(self._members)
         self._time = data.time
+
+    def _step2(self, event: Event, change: Float[np.ndarray, " dof"]) -> None:
+        """`mj_step2`, whose forces and accelerations become the means over a step that begins with a jump."""
+        model, data = self.model, self.data
+        mujoco.mj_fwdActuation(model, data)
+        mujoco.mj_fwdAcceleration(model, data)
+        mujoco.mj_fwdConstraint(model, data)
+        own = data.qacc.copy()
+        without = self._sensed() if self._shown_for > 1 else None
+        self._bear(event, change)
+        data.qacc[:] = mean = own + change / model.opt.timestep
+        sensed = self._sensed()
+        if without is not None:
+            self._shown.append((self._shown_for, (sensed - without) / self._shown_for))
+            data.sensordata[self._readings] = without
+        data.qacc[:] = own
+        mujoco.mj_checkAcc(model, data)
+        if model.opt.integrator == mujoco.mjtIntegrator.mjINT_EULER:
+            mujoco.mj_Euler(model, data)
+        else:
+            mujoco.mj_implicit(model, data)
+        data.qacc[:] = mean
+        data.qfrc_constraint[:] += self._momentum(change) / model.opt.timestep
+
+    def _bear(self, event: Event, change: Float[np.ndarray, " dof"]) -> None:
+        """Put the answered contacts back among the constraints, and the impulses on the forces of this step."""
+        model, data = self.model, self.data
+        own = data.efc_force.copy()
+        struck = {row for k in event.answered for row in self._members[k]}
+        taken = [data.contact[row] for k in sorted(event.taken) for row in self._members[k]]
+        for point in taken:
+            point.exclude, point.dim = 0, max(int(point.dim), 3)  # the model rubs where MuJoCo does not
+        mujoco.mj_makeConstraint(model, data)
+        solved = np.ones(data.nefc, dtype=bool)
+        for point in taken:
+            solved[point.efc_address : point.efc_address + row_count(model, int(point.dim))] = False
+        impulse = bearing_impulses(model, data, change, struck=struck, closing=self.config.closing)
+        force = impulse / model.opt.timestep
+        force[solved] += own
+        data.efc_force[:] = force
+
+    def _sensed(self) -> Float[np.ndarray, " reading"]:
+        """Force readings from the forces and accelerations that data hold now."""
+        self.data.flg_rnepost = 0  # else MuJoCo keeps those of before
+        mujoco.mj_sensorAcc(self.model, self.data)
+        return self.data.sensordata[self._readings]
+
+    def _show(self) -> None:
+        """Add to the readings what impacts of late are spread over."""
+        for _, share in self._shown:
+            self.data.sensordata[self._readings] += share
+        self._shown = [(left - 1, share) for left, share in self._shown if left > 1]
 
     def contact(self, pair: int) -> Contact | None:
         """How the present touch of one pair couples to the generalised velocity; None if it does not touch.
@@ -285,3 +363,10 @@ def pair_phi(
             f"({pairs}, {columns}) for {', '.join(collision_model.parameters)}"
         )
     return np.broadcast_to(rows, (pairs, columns))
+
+
+def _force_readings(model: mujoco.MjModel) -> Int[np.ndarray, " reading"]:
+    """Columns of `sensordata` that an impact's share may be spread in; sensors with a delay of their own keep it."""
+    kept = np.isin(model.sensor_type, _FORCES) & (model.sensor_history[:, 0] == 0)
+    columns = [np.arange(adr, adr + dim) for adr, dim in zip(model.sensor_adr[kept], model.sensor_dim[kept])]
+    return np.concatenate([np.zeros(0, dtype=int), *columns])

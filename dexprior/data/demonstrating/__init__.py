@@ -1,4 +1,4 @@
-"""Human demonstrations of the task suite; `dexprior.data.demonstrations` is the older way for one insertion task.
+"""Human demonstrations of the task suite.
 
 generate_demonstrations("pick_place", TaskDemonstrationConfig(n=1000), "runs/pick_place", seed=0)
 """

@@ -13,8 +13,8 @@ from dexprior.data.demonstrating.surfaces import local_cloud, scene_cloud
 from dexprior.data.objects import chosen_points
 from dexprior.geometry.transforms import transform_points
 from dexprior.hands.skeleton import forward
+from dexprior.robots.human_hand import finger_pose_from_hinges
 from dexprior.types import FINGERS, ContactConfiguration, PriorCondition
-from dexprior.worlds.human import finger_pose_from_hinges
 from dexprior.worlds.human_rig import wrist_from_gantry
 from dexprior.worlds.tasks import Task, TaskWorlds, strategies_of, strategy_of
 from dexprior.worlds.tasks.scene import camera
@@ -70,7 +70,7 @@ def condition_of(
     worlds.reset(np.arange(1), scenes, [task.reality.as_dict(task.reality.medians())])
     truth = worlds.truth()
     matter = np.array(task.cloud(worlds.view, truth))[0]
-    fixed = [worlds.view.body_pose(str(part.body))[0] for part in task.parts if not part.moves]
+    fixed = [np.array(worlds.view.body_pose(str(part.body))[0]) for part in task.parts if not part.moves]
     part, pose = task.manipulated, np.array(truth["object"][0])
     cloud, moves = scene_cloud(task, pose, np.array(fixed).reshape(-1, 7), matter, points)
     if part.soft:
@@ -84,13 +84,14 @@ def condition_of(
         cloud=cloud,
         moves=moves,
         points=followed,
-        start=_configuration(*plan.at(0.0), ()),
-        target=_configuration(plan.at(target * dt)[0], plan.grasp.touch[None], plan.grasp.fingers),
+        start=(_configuration(*plan.at(0.0), ()),),
+        target=(_configuration(plan.at(target * dt)[0], plan.grasp.touch[None], plan.grasp.fingers),),
         target_at=target * dt,
         seconds=frames * dt,
         camera=camera(view, size),
         text=text,
         pose=None if part.soft else pose,
+        goal=fixed[0] if fixed else None,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float32, UInt8
 
-from dexprior.data.contacts import contact_schedule
+from dexprior.data.contacts import CONTACT_OFF, CONTACT_ON, contact_schedule
 from dexprior.data.demonstrating.conditions import frame_before
 from dexprior.data.demonstrating.surfaces import local_cloud, scene_cloud
 from dexprior.data.objects import rigid_object
@@ -16,10 +16,9 @@ from dexprior.geometry.sampling import farthest_points
 from dexprior.geometry.timing import hysteresis
 from dexprior.hands.mano import contact_configuration
 from dexprior.hands.skeleton import forward
+from dexprior.robots.human_hand import finger_pose_from_hinges
 from dexprior.types import TRACKS, Episode, HandTrajectory, ObjectTrajectory, PriorCondition, VideoSample, WrenchTrack
 from dexprior.types.episode import View
-from dexprior.worlds.demonstrator import CONTACT_OFF, CONTACT_ON
-from dexprior.worlds.human import finger_pose_from_hinges
 from dexprior.worlds.human_rig import wrist_from_gantry
 from dexprior.worlds.tasks import Task
 from dexprior.worlds.tasks.scene import camera
@@ -89,21 +88,22 @@ def episode_of(
         cloud=cloud,
         moves=moves,
         points=thing.points[0],
-        start=contact_configuration(hand, 0),
-        target=contact_configuration(hand, target),
+        start=(contact_configuration(hand, 0),),
+        target=(contact_configuration(hand, target),),
         target_at=target / fps,
         seconds=n / fps,
         camera=camera(main, size),
         text=text,
         pose=None if part.soft else pose[0],
+        goal=rollout.fixed[world, 0] if rollout.fixed.shape[1] else None,
     )
     sample = VideoSample(
         frames=frames,
         fps=fps,
         camera=camera(main, size),
-        hand=hand,
+        hands=(hand,),
         object=thing,
-        contact=contact_schedule(hand, thing),
+        contact=contact_schedule([hand], thing),
         provenance={"source": "demonstration", "seed": info["seed"], "world": task.reality.name},
     )
     views = [

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from dexprior.children import end_with_parent
 from dexprior.config import Ge, Le, config
 from dexprior.data.demonstrating.episodes import episode_of
 from dexprior.data.demonstrating.film import FilmCrew
@@ -129,6 +130,7 @@ _worker: dict[str, ShardWriter] = {}
 
 
 def _start_worker(folder: str, counter: Any) -> None:
+    end_with_parent()
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     with counter.get_lock():
         number = counter.value

@@ -5,6 +5,7 @@ Layout and conventions from https://github.com/zc-alexfan/arctic (`docs/data/dat
 
 ROOT/raw_seqs/s01/box_grab_01.mano.npy     pickled {left, right: {rot, pose, trans, shape, fitting_err}}
                   box_grab_01.object.npy   (frame, 7): articulation [rad], axis-angle, translation in millimetres
+                  box_grab_01.egocam.dist.npy  pickled {R_k_cam_np, T_k_cam_np, intrinsics, dist8}: camera 0 (optional)
 ROOT/processed_seqs/s01/box_grab_01.npy    pickled; its world_coord holds the joints (optional)
 ROOT/images/s01/box_grab_01/1/00001.jpg    one folder a camera; 1 to 8 stand still, 0 is worn (optional)
 ROOT/meta/misc.json                        per subject: intris_mat (8), world2cam (8), image_size (9), ioi_offset
@@ -12,7 +13,8 @@ ROOT/meta/object_vtemplates/box/mesh.obj   in millimetres
 
 MANO: 45 axis-angle numbers on top of the mean pose, metres, in the motion capture's frame, which is the base frame
 here. Picture number k shows frame k - ioi_offset. An object's pose is its bottom part's; the top turns about -z by
-the articulation. The worn camera moves and has a distorting lens: it is left out.
+the articulation. The worn camera moves, and its lens distorts by OpenCV's rational model: its pictures are
+straightened. It is called `worn` and comes last, so that a still one is taken where the user names none.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.data.importers.base import ImportContext, Imported, Importer, Mesh, View
-from dexprior.data.importers.files import opencv_camera, path_view, rigid, subfolders
+from dexprior.data.importers.files import opencv_camera, path_view, picture_view, rigid, subfolders
+from dexprior.data.importers.lenses import rational_lens, straightened
 from dexprior.data.importers.mano_parameters import MANO_TO_MEDIAPIPE, ManoRecord, mano_hand
 from dexprior.data.importers.tracks import object_track
 from dexprior.errors import BadInput
@@ -133,7 +136,8 @@ def _views(folder: Path, subject: str, sequence: str, n: int) -> tuple[list[View
     K, T_cam_world, offset = entries(misc, ("intris_mat", "world2cam", "ioi_offset"), where)
     K, T_cam_world = numbers(K, f"{where}: intris_mat", 8, 3, 3), numbers(T_cam_world, f"{where}: world2cam", 8, 4, 4)
     offset = integer(offset, f"{where}: ioi_offset")
-    views, problems = [], []
+    views: list[View] = []
+    problems = []
     for k in range(8):
         pictures = root / str(k + 1)
         try:
@@ -142,11 +146,38 @@ def _views(folder: Path, subject: str, sequence: str, n: int) -> tuple[list[View
             views.append(path_view(str(k + 1), paths, fps=_FPS, camera=partial(opencv_camera, K[k], T_base_cam)))
         except BadInput as error:
             problems.append(f"camera {k + 1} is left out: {error}")
+    try:
+        ego = folder / "raw_seqs" / subject / f"{sequence}.egocam.dist.npy"
+        views.append(_worn(ego, [root / "0" / f"{i + offset:05d}.jpg" for i in range(n)]))
+    except BadInput as error:
+        problems.append(f"the worn camera is left out: {error}")
     return views, problems
 
 
+def _worn(path: Path, pictures: list[Path]) -> View:
+    """The camera on the head."""
+    if not path.is_file():
+        raise BadInput(f"{path}: no such file")
+    names = ("R_k_cam_np", "T_k_cam_np", "intrinsics", "dist8")
+    R, T, K, d = entries(read_pickled_npy(path), names, path)
+    n = len(pictures)
+    K, d = numbers(K, f"{path}: intrinsics", 3, 3), numbers(np.ravel(d), f"{path}: dist8", 8)
+    T_cam_world = np.tile(np.eye(4), (n, 1, 1))
+    T_cam_world[:, :3, :3] = numbers(R, f"{path}: R_k_cam_np", n, 3, 3)
+    T_cam_world[:, :3, 3] = numbers(T, f"{path}: T_k_cam_np").reshape(n, 3)
+    camera = partial(opencv_camera, K, np.linalg.inv(rigid(T_cam_world)))
+    through = path_view("worn", pictures, fps=_FPS, camera=camera)
+    assert through.camera is not None
+
+    def load(k: int, size: tuple[int, int] | None) -> np.ndarray:
+        return through.read(size, k, k + 1)[0]
+
+    straight = straightened(load, rational_lens(K, d), through.camera.K, through.height, through.width)
+    return picture_view("worn", n, straight, fps=_FPS, camera=camera, lens="rational, straightened")
+
+
 ARCTIC = Importer(
-    title="ARCTIC: two hands use articulated objects, motion capture and eight still cameras",
+    title="ARCTIC: two hands use articulated objects, motion capture, eight still cameras and one on the head",
     licence="ARCTIC licence: non-commercial scientific research, no redistribution",
     episodes=_episodes,
     read=_read,

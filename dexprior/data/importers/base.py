@@ -22,7 +22,6 @@ from dexprior.data.readers import Frames
 from dexprior.errors import BadInput, DexpriorError, MissingExtra
 from dexprior.reading import as_described
 from dexprior.types import Camera, Channel, Episode, HandTrajectory, ObjectTrajectory, Side, WrenchTrack
-from dexprior.types.check import Checker
 
 __all__ = [
     "HandFit",
@@ -46,7 +45,7 @@ class ImportSettings:
     text: str | None = None
     """Sentence for episodes without one."""
     side: Literal["left", "right"] | None = None
-    """Which hand an episode is about where two were recorded; the one nearer to the object when omitted."""
+    """Which hand an episode keeps where two were recorded; both when omitted."""
     view: str | None = None
     """Camera whose pictures an episode shows; the first calibrated one when omitted."""
     further_views: Annotated[int, Ge(0)] = 0
@@ -116,11 +115,10 @@ class View:
     read: Callable[[tuple[int, int] | None, int, int], Frames]
     """(height and width to scale to, first frame, frame after the last) -> RGB."""
     camera: Camera | None = None
-    """Calibration in the base frame; None where it is missing, not a pinhole's, or moving."""
+    """Calibration in the base frame, with a pose in each frame where it moves; None where it is missing, or not a
+    pinhole's."""
     lens: str = "pinhole"
     """The lens model that the data set gives; `unknown` where it gives none."""
-    motion: Float[np.ndarray, "time 7"] | None = None
-    """Pose of a camera that moves, in the base frame."""
 
     def __post_init__(self) -> None:
         if not self.fps > 0 or self.frames < 1:
@@ -130,8 +128,8 @@ class View:
                 f"camera {self.name!r}: calibrated for {self.camera.width} x {self.camera.height} pixels, its pictures "
                 f"have {self.width} x {self.height}"
             )
-        if self.motion is not None:
-            Checker(self).poses("motion", self.frames)
+        if self.camera is not None:
+            self.camera.check_frames(self.frames, f"camera {self.name!r}")
 
 
 @dataclass(frozen=True, kw_only=True)

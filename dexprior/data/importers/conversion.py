@@ -1,4 +1,4 @@
-"""From what an importer found to an episode of ours: one camera, one hand, one object, and the object's cloud."""
+"""From what an importer found to an episode of ours: one camera, one hand or two, one object, and its cloud."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Ep
         return imported.exact()
     settings = settings or ImportSettings()
     view = chosen_view(imported, settings)
-    hand = _chosen_hand(imported, settings)
+    hands = [hand for hand in imported.hands if settings.side in (None, hand.side)]
     thing = next((o for o in imported.objects if o.object == imported.target), None)
     mesh = None if thing is None else imported.meshes.get(thing.object)
-    parts = (view, None if view is None else view.camera, hand, thing)
+    parts = (view, None if view is None else view.camera, hands or None, thing)
     missing = [name for name, part in zip(NEEDED, parts) if part is None]
-    if view is None or view.camera is None or hand is None or thing is None:
+    if view is None or view.camera is None or not hands or thing is None:
         raise BadInput(f"{imported.episode} lacks {', '.join(missing)}: it is no complete episode")
     size = scaled_size(view, settings.height)
     camera = scaled_camera(view.camera, size)
@@ -63,12 +63,12 @@ def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Ep
     cloud = place(local, frame[first])
     if thing.pose is not None:
         thing = rigid_object(thing.object, thing.t, thing.pose, thing.valid, local=local[:, :3])
-    touching = _touching(imported, hand)
-    target = release_frame(touching)
+    touching = [_touching(imported, hand) for hand in hands]
+    target = release_frame(np.concatenate(touching, axis=1))
     text = imported.text[0] if imported.text else settings.text or f"a hand uses the {thing.object.replace('_', ' ')}."
     absent = [name for name in imported.absent if name not in NEEDED]
     wrench = imported.wrench or WrenchTrack(
-        t=hand.t, wrench=np.zeros((len(hand), 6)), tared=False, gravity_compensated=False
+        t=thing.t, wrench=np.zeros((len(thing), 6)), tared=False, gravity_compensated=False
     )
     provenance = {"source": "real", "data_set": imported.kind, "episode": imported.episode, "licence": imported.licence}
     info = {
@@ -78,7 +78,7 @@ def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Ep
         "paraphrases": list(imported.text[1:]),
         "not_recorded": absent,
         "problems": list(imported.problems),
-        "other_hands": [h.side for h in imported.hands if h is not hand],
+        "other_hands": [hand.side for hand in imported.hands if settings.side not in (None, hand.side)],
         "other_objects": [o.object for o in imported.objects if o is not thing],
         **{k: v for k, v in imported.ids.items() if v is not None},
     }
@@ -87,17 +87,17 @@ def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Ep
             frames=frames,
             fps=view.fps,
             camera=camera,
-            hand=hand,
+            hands=tuple(hands),
             object=thing,
-            contact=contact_schedule(hand, thing, touching=touching),
+            contact=contact_schedule(hands, thing, touching=touching),
             provenance=provenance,
         ),
         condition=PriorCondition(
             cloud=cloud,
             moves=np.ones(len(cloud), dtype=bool),
             points=thing.points[0],
-            start=contact_configuration(hand, 0),
-            target=contact_configuration(hand, target),
+            start=tuple(contact_configuration(hand, 0) for hand in hands),
+            target=tuple(contact_configuration(hand, target) for hand in hands),
             target_at=target / view.fps,
             seconds=view.frames / view.fps,
             camera=camera,
@@ -172,20 +172,6 @@ def _further(view: View, settings: ImportSettings) -> EpisodeView:
     size = scaled_size(view, settings.height)
     name = re.sub(r"[^a-z0-9_]+", "_", view.name.lower())
     return EpisodeView(name=name, camera=scaled_camera(view.camera, size), frames=view.read(size, 0, view.frames))
-
-
-def _chosen_hand(imported: Imported, settings: ImportSettings) -> HandTrajectory | None:
-    if settings.side is not None:
-        return next((hand for hand in imported.hands if hand.side == settings.side), None)
-    thing = next((o for o in imported.objects if o.object == imported.target), None)
-    if thing is None or len(imported.hands) < 2:
-        return next(iter(imported.hands), None)
-
-    def distance(hand: HandTrajectory) -> float:
-        tips = hand.joints[:, 4::4] - thing.centre[:, None]
-        return float(np.median(np.linalg.norm(tips, axis=-1).min(axis=1)))
-
-    return min(imported.hands, key=distance)
 
 
 def scaled_size(view: View, height: int | None) -> tuple[int, int]:

@@ -78,7 +78,6 @@ def picture_view(
     fps: float,
     camera: Callable[[int, int], Camera] | None = None,
     lens: str = "pinhole",
-    motion: Float[np.ndarray, "time 7"] | None = None,
 ) -> View:
     """A view made of single pictures.
 
@@ -89,7 +88,6 @@ def picture_view(
         fps: pictures per second.
         camera: calibration for pictures of (height, width).
         lens: lens model.
-        motion: pose of a camera that moves.
     """
     height, width = load(0, None).shape[:2]
 
@@ -105,11 +103,12 @@ def picture_view(
         read=read,
         camera=None if camera is None else camera(height, width),
         lens=lens,
-        motion=motion,
     )
 
 
-def opencv_camera(K: Float[np.ndarray, "3 3"], T_base_cam: Float[np.ndarray, "4 4"], height: int, width: int) -> Camera:
+def opencv_camera(
+    K: Float[np.ndarray, "3 3"], T_base_cam: Float[np.ndarray, "*time 4 4"], height: int, width: int
+) -> Camera:
     """Our camera from an OpenCV calibration, whose pixel centres are at integers and ours at half-integers."""
     K = np.array(K, dtype=np.float64)
     K[:2, 2] += 0.5
@@ -117,7 +116,7 @@ def opencv_camera(K: Float[np.ndarray, "3 3"], T_base_cam: Float[np.ndarray, "4 
 
 
 def realsense_view(
-    intrinsics: Path, pictures: Path, count: int, T_base_cam: Float[np.ndarray, "4 4"], *, fps: float
+    intrinsics: Path, pictures: Path, count: int, T_base_cam: Float[np.ndarray, "*time 4 4"], *, fps: float
 ) -> View:
     """A camera whose calibration is a YAML file with `color: {fx, fy, ppx, ppy}`, and its `color_000000.jpg` files.
 
@@ -131,14 +130,16 @@ def realsense_view(
     return path_view(pictures.name, paths, fps=fps, camera=partial(opencv_camera, K, T_base_cam))
 
 
-def rigid(T: Float[np.ndarray, "*rows 4"]) -> Float[np.ndarray, "4 4"]:
-    """The rigid transform nearest to a rounded one (3 x 4 or 4 x 4).
+def rigid(T: Float[np.ndarray, "*time rows 4"]) -> Float[np.ndarray, "*time 4 4"]:
+    """The rigid transform nearest to a rounded one (3 x 4 or 4 x 4), or those nearest to one a frame.
 
     Raises:
         BadInput: it is far from any, or not finite.
     """
-    full = np.eye(4)
     T = np.asarray(T, dtype=np.float64)
+    if T.ndim == 3:
+        return np.stack([rigid(each) for each in T])
+    full = np.eye(4)
     full[:3] = T[:3]
     if not np.isfinite(full).all():
         raise BadInput("a calibration holds values that are not finite")
@@ -164,7 +165,6 @@ def path_view(
     fps: float,
     camera: Callable[[int, int], Camera] | None = None,
     lens: str = "pinhole",
-    motion: Float[np.ndarray, "time 7"] | None = None,
 ) -> View:
     """A view of picture files; arguments as `picture_view`.
 
@@ -177,4 +177,4 @@ def path_view(
     def load(k: int, size: tuple[int, int] | None) -> np.ndarray:
         return decode_picture(paths[k], paths[k], size)
 
-    return picture_view(name, len(paths), load, fps=fps, camera=camera, lens=lens, motion=motion)
+    return picture_view(name, len(paths), load, fps=fps, camera=camera, lens=lens)

@@ -5,6 +5,7 @@ Layout and conventions from the toolkit, https://github.com/IRVLUTD/HO-Cap (`REA
 `hocap_toolkit/loaders/sequence_loader.py`, `layers/mano_layer.py`, `renderers/sequence_renderer.py`):
 
 ROOT/subject_1/20231025_165502/meta.yaml     num_frames, object_ids, mano_sides, task_id, subject_id, realsense, ...
+                               poses_pv.npy  (frame, 7) of the HoloLens' camera: qx qy qz qw x y z (optional)
                                poses_m.npy   (hand, frame, 51), right first: rotation, 45 PCA coefficients, translation
                                poses_o.npy   (object, frame, 7): qx qy qz qw x y z
                                SERIAL/color_000000.jpg, label_000000.npz (hand_joints_3d in that camera's frame)
@@ -12,7 +13,8 @@ ROOT/calibration/intrinsics/SERIAL.yaml, extrinsics/NAME, mano/subject_1.yaml
 ROOT/models/G01_1/textured_mesh.obj
 
 Everything is in metres in the frame of AprilTag 1, whose z points up from the table: the base frame. MANO's mean
-pose is added to the coefficients. The HoloLens' moving camera is left out.
+pose is added to the coefficients. The HoloLens is the last camera, and moves; it is left out where a frame lacks its
+pose.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from dexprior.data.importers.files import LONGEST, pose_from_xyzw, realsense_vie
 from dexprior.data.importers.mano_parameters import ManoRecord, mano_hand
 from dexprior.data.importers.tracks import most_moved, objects_with_meshes
 from dexprior.errors import BadInput
+from dexprior.geometry.transforms import matrix_from_pose
 from dexprior.reading import entries, inside, integer, listed, numbers, read_npy, read_npz, read_yaml, text
 
 __all__ = ["HOCAP"]
@@ -65,6 +68,15 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
             pictures = inside(sequence, serial, sequence / "meta.yaml")
             views.append(realsense_view(intrinsics, pictures, count, T_base_cam, fps=_FPS))
             joints = joints or _joints(pictures, count, sides, T_base_cam)
+        except BadInput as error:
+            problems.append(f"camera {serial} is left out: {error}")
+    if isinstance(worn := meta.get("hololens"), dict):
+        where = sequence / "meta.yaml"
+        serial = text(entries(worn, ("serial",), where)[0], f"{where}: hololens")
+        try:
+            path = _worn(sequence / "poses_pv.npy", count)
+            intrinsics = inside(folder, f"calibration/intrinsics/{serial}.yaml", where)
+            views.append(realsense_view(intrinsics, inside(sequence, serial, where), count, path, fps=_FPS))
         except BadInput as error:
             problems.append(f"camera {serial} is left out: {error}")
     if not views:
@@ -117,6 +129,15 @@ def _read_poses(path: Path, *axes: int) -> np.ndarray:
     return numbers(read_npy(path, *axes), path, finite=False)
 
 
+def _worn(path: Path, count: int) -> Float[np.ndarray, "time 4 4"]:
+    """Poses of the camera on the head."""
+    rows = _read_poses(path, count, 7)
+    unknown = _blank(rows) | ~np.isfinite(rows).all(axis=1)
+    if unknown.any():
+        raise BadInput(f"{path.name} lacks its pose in {int(unknown.sum())} of {count} frames")
+    return matrix_from_pose(pose_from_xyzw(rows))
+
+
 def _blank(rows: Float[np.ndarray, "time n"]) -> np.ndarray:
     """Frames that hold one filler value instead of a pose."""
     return (rows == 0).all(axis=1) | (rows == -1).all(axis=1)
@@ -141,7 +162,7 @@ def _joints(
 
 
 HOCAP = Importer(
-    title="HO-Cap: one or two hands use household objects, eight calibrated cameras",
+    title="HO-Cap: one or two hands use household objects, eight still cameras and one on the head",
     licence="as stated at https://irvlutd.github.io/HOCap (the toolkit's code is GPL-3.0)",
     episodes=partial(sequences, marker="meta.yaml"),
     read=_read,

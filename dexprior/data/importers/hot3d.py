@@ -11,12 +11,13 @@ ROOT/object_models_eval/obj_000001.glb
 Quaternions are scalar first, positions in metres in a world that stands still while the cameras on the head move.
 MANO: the first 15 PCA coefficients on top of the mean pose; rotation and translation in `wrist_xform`; one shape
 for both hands, the left model's shape directions mirrored (smplx issue 48). The cameras are fisheyes (FISHEYE624):
-their pictures come as they are, without a pinhole calibration, and their poses as the view's motion.
+their pictures are straightened to those of a pinhole with the fisheye's focal length in its middle.
 """
 
 from __future__ import annotations
 
 import tarfile
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -24,10 +25,12 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.data.importers.base import ImportContext, Imported, Importer, Mesh, View
-from dexprior.data.importers.files import decode_picture, picture_view
+from dexprior.data.importers.files import decode_picture, opencv_camera, picture_view
+from dexprior.data.importers.lenses import fisheye624_lens, straightened
 from dexprior.data.importers.mano_parameters import ManoRecord, mano_hand
 from dexprior.data.importers.tracks import most_moved, object_track
 from dexprior.errors import BadInput
+from dexprior.geometry.transforms import matrix_from_pose
 from dexprior.reading import entries, numbers, parse_json
 from dexprior.types import Side
 
@@ -75,7 +78,9 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     n, t = len(keys), np.arange(len(keys)) / _FPS
     views = _views(clip, keys)
     problems = [
-        f"camera {v.name} has a {v.lens} lens and moves: pictures come without a pinhole calibration" for v in views
+        f"camera {v.name} has a {v.lens} lens: pictures come without a pinhole calibration"
+        for v in views
+        if v.camera is None
     ]
     hands, notes = _hands(clip, keys, t, context)
     problems += notes
@@ -123,20 +128,36 @@ def _views(clip: _Clip, keys: list[str]) -> list[View]:
                 f"{clip.path}: {len(missing)} pictures of camera {stream} are missing, the first is {missing[0]}"
             )
         records = [entries(c, (stream,), f"{clip.path}: cameras.json")[0] for c in cameras]
-        motion = [
+        poses = [
             _pose(entries(r, ("T_world_from_camera",), f"camera {stream}")[0], f"camera {stream}") for r in records
         ]
         (calibration,) = entries(records[0], ("calibration",), f"camera {stream}")
-        lens = str(entries(calibration, ("projection_model_type",), f"camera {stream}: calibration")[0])
+        where = f"camera {stream}: calibration"
+        model, numbers_of = entries(calibration, ("projection_model_type", "projection_params"), where)
+        lens = str(model).rpartition(".")[2]
 
         def load(k: int, size: tuple[int, int] | None, names: list[str] = names) -> np.ndarray:
             import io
 
             return decode_picture(io.BytesIO(clip.bytes(names[k])), f"{clip.path}: {names[k]}", size)
 
+        if lens != "FISHEYE624":
+            views.append(picture_view(stream, len(keys), load, fps=_FPS, lens=lens))
+            continue
+        parameters = numbers(numbers_of, f"{where}: projection_params", 15)
+        if not parameters[0] > 0:
+            raise BadInput(f"{where}: projection_params begin with a focal length of {parameters[0]:g}")
+        T_base_cam = matrix_from_pose(np.stack(poses))
+        K = np.array([[parameters[0], 0, parameters[1]], [0, parameters[0], parameters[2]], [0, 0, 1.0]])
+        height, width = load(0, None).shape[:2]
+        camera = opencv_camera(K, T_base_cam, height, width)
+        straight = straightened(load, fisheye624_lens(parameters), camera.K, height, width)
         views.append(
-            picture_view(stream, len(keys), load, fps=_FPS, lens=lens.rpartition(".")[2], motion=np.stack(motion))
-        )
+            picture_view(
+                stream, len(keys), straight, fps=_FPS, camera=partial(opencv_camera, K, T_base_cam),
+                lens=f"{lens}, straightened",
+            )
+        )  # fmt: skip
     return views
 
 

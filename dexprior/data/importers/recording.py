@@ -5,6 +5,7 @@ FOLDER/NAME/video.mp4       the pictures
                             (time), contact (time, 5), force (time, 5) [N]
             episode.yaml    optional: text, licence, unit of the landmarks, what the wrench needs; see `EpisodeNotes`
             camera.yaml     optional: fx, fy, cx, cy in OpenCV's convention, T_base_cam (4 x 4)
+            camera.npz      optional: pose (time, 7) [x y z qw qx qy qz] of a camera that moves, in place of T_base_cam
             object.npz      optional: pose (time, 7) [x y z qw qx qy qz] in the base frame, name; optional valid (time)
             mesh.obj        optional: the object's mesh in metres
             wrench.csv      optional: see `dexprior.data.importers.force_torque`
@@ -30,6 +31,7 @@ from dexprior.data.importers.force_torque import SynchronisationConfig, find_lag
 from dexprior.data.importers.tracks import object_track
 from dexprior.data.importers.videos import video_view
 from dexprior.errors import BadInput
+from dexprior.geometry.transforms import matrix_from_pose
 from dexprior.reading import entries, mapping, number, numbers, read_npz, read_yaml
 from dexprior.types import Camera, HandTrajectory, ObjectTrajectory, WrenchTrack
 
@@ -90,7 +92,7 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     problems: list[str] = []
     camera = None
     if (root / "camera.yaml").exists():
-        camera = _camera(root / "camera.yaml")
+        camera = _camera(root / "camera.yaml", root / "camera.npz")
     else:
         problems.append("no camera.yaml: the camera is not calibrated")
     view = video_view("video", video, camera=camera, lens="unknown" if camera is None else "pinhole")
@@ -129,12 +131,23 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     )
 
 
-def _camera(path: Path) -> Callable[[int, int], Camera]:
+def _camera(path: Path, motion: Path) -> Callable[[int, int], Camera]:
     values = mapping(read_yaml(path), path)
     if unknown := sorted(set(values) - set(_CAMERA)):
         raise BadInput(f"{path}: unknown key {unknown[0]!r}; choices: {', '.join(_CAMERA)}")
     fx, fy, cx, cy = numbers(entries(values, ("fx", "fy", "cx", "cy"), path), str(path), 4)
-    T = numbers(values.get("T_base_cam", np.eye(4)), f"{path}: T_base_cam", 4, 4)
+    if not motion.exists():
+        T = numbers(values.get("T_base_cam", np.eye(4)), f"{path}: T_base_cam", 4, 4)
+    elif "T_base_cam" in values:
+        raise BadInput(
+            f"{path} holds T_base_cam of a camera that stands still, and {motion.name} poses of one that moves"
+        )
+    else:
+        (pose,) = entries(read_npz(motion, absent=""), ("pose",), motion)
+        pose = numbers(pose, f"{motion}: pose", most=1e5)
+        if pose.ndim != 2 or pose.shape[1] != 7:
+            raise BadInput(f"{motion}: pose has shape {pose.shape}, expected (time, 7)")
+        T = matrix_from_pose(pose)
     return partial(opencv_camera, np.array([[fx, 0, cx], [0, fy, cy], [0, 0, 1.0]]), T)
 
 

@@ -36,7 +36,7 @@ from dexprior.types import (
 
 __all__ = ["ImportSummary", "import_dataset", "import_episodes", "read_record"]
 
-_SCHEMA = "dexprior.record/1"
+_SCHEMA = "dexprior.record/2"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,8 +173,10 @@ def _part(imported: Imported, part: slice, name: str) -> Imported:
         def read(size: tuple[int, int] | None, start: int, stop: int) -> Any:
             return view.read(size, part.start + start, part.start + stop)
 
-        motion = None if view.motion is None else view.motion[part]
-        return dataclasses.replace(view, frames=part.stop - part.start, read=read, motion=motion)
+        camera = view.camera
+        if camera is not None and camera.moves:
+            camera = dataclasses.replace(camera, T_base_cam=camera.T_base_cam[part])
+        return dataclasses.replace(view, frames=part.stop - part.start, read=read, camera=camera)
 
     signals = {}
     for key, channel in imported.signals.items():
@@ -212,7 +214,6 @@ def _write_record(imported: Imported, folder: Path, number: int, settings: Impor
             "origin": imported.source,
             "camera": None if view is None or view.camera is None else scaled_camera(view.camera, size),
             "lens": None if view is None else view.lens,
-            "motion": None if view is None else view.motion,
             "hands": list(imported.hands),
             "objects": list(imported.objects),
             "wrench": imported.wrench,
@@ -236,6 +237,6 @@ def read_record(out: Path, number: int) -> dict[str, Any]:
     path = out / "records" / f"{number:06d}.safetensors"
     tensors, meta = read_tensors(path)
     if (found := meta.get("header", {}).get("schema")) != _SCHEMA:
-        raise ArtifactError(f"{path} holds {found!r}, expected {_SCHEMA!r}")
+        raise ArtifactError(f"{path} holds {found!r}, expected {_SCHEMA!r}: make it again with `dexprior data import`")
     video = path.with_suffix(".mp4")
     return {**from_tensors(meta["tree"], tensors), "video": video if video.is_file() else None}

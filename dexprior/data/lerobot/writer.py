@@ -23,7 +23,7 @@ from dexprior.data.objects import object_frame
 from dexprior.data.shards import open_episodes
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.reading import as_described, integer
-from dexprior.types import FINGERS, HAND_JOINTS, MANO_JOINTS, Camera, Episode
+from dexprior.types import FINGERS, HAND_JOINTS, MANO_JOINTS, Camera, Episode, HandTrajectory, Side
 
 __all__ = ["IMAGES", "SIDECAR", "STATE_NAMES", "VIDEO_KEY", "LeRobotExport", "LeRobotExportConfig", "export_lerobot"]
 
@@ -62,6 +62,8 @@ class LeRobotExportConfig:
     """A video file is closed before it grows beyond this."""
     crf: Annotated[int, Ge(0), Le(51)] = 18
     """H.264 quality, 0 (lossless) to 51."""
+    side: Side | None = None
+    """Whose columns an episode with two hands has; without a side such an episode is an error."""
     keyframe_interval: Annotated[int, Ge(1)] = 8
     """Frames from one keyframe to the next: random access decodes at most this many."""
 
@@ -81,9 +83,9 @@ class LeRobotExport:
 def export_lerobot(folder: Path, out: Path, settings: LeRobotExportConfig | None = None) -> LeRobotExport:
     """Write the kept episodes of a folder as one LeRobotDataset v3.0.
 
-    A row is a frame: the hand (wrist pose and finger angles as state, joints, contact, forces), the object's pose, the
-    wrench, and as action the next frame's state. Camera, cloud, contact configurations and provenance, which LeRobot
-    has no place for, go into one safetensors file an episode below `meta/dexprior/`. Depth is left out.
+    A row is a frame: one hand (wrist pose and finger angles as state, joints, contact, forces), the object's pose, the
+    wrench, and as action the next frame's state. A second hand, camera, cloud, contact configurations and provenance,
+    which LeRobot has no place for, go into one safetensors file an episode below `meta/dexprior/`. Depth is left out.
 
     The folder appears when it is complete: a killed export leaves nothing that looks like one. The same export again
     does nothing.
@@ -95,7 +97,8 @@ def export_lerobot(folder: Path, out: Path, settings: LeRobotExportConfig | None
 
     Raises:
         ArtifactError: no kept episode, or an episode that cannot be read.
-        BadInput: episodes of different rate or picture size, or `out` holds something else.
+        BadInput: episodes of different rate or picture size, an episode with two hands and no `side`, or `out` holds
+            something else.
     """
     settings = settings or LeRobotExportConfig()
     episodes = open_episodes(folder)
@@ -165,7 +168,7 @@ class _Writer:
                 f"{_shown(self.sizes)}: a LeRobotDataset has one rate and the same cameras; export them apart"
             )
         task = self.tasks.setdefault(episode.condition.text, len(self.tasks))
-        columns = _columns(episode)
+        columns = _columns(episode, episode.sample.of_side(self.settings.side))
         columns |= {
             "timestamp": (np.arange(n) / fps).astype(np.float32),
             "frame_index": np.arange(n),
@@ -282,8 +285,8 @@ def _picture_feature(size: tuple[int, ...], fps: float) -> dict[str, Any]:
     }
 
 
-def _columns(episode: Episode) -> dict[str, np.ndarray]:
-    hand, thing = episode.sample.hand, episode.sample.object
+def _columns(episode: Episode, hand: HandTrajectory) -> dict[str, np.ndarray]:
+    thing = episode.sample.object
     state = np.concatenate([hand.wrist_pose, hand.finger_pose], axis=1).astype(np.float32)
     return {
         "observation.state": state,

@@ -5,9 +5,10 @@ from dexprior.envs.hardware.driver import Driver, RobotState, RobotStatus
 from dexprior.envs.hardware.envelope import Box
 from dexprior.envs.hardware.evidence import Evidence, load_evidence
 from dexprior.envs.hardware.gate import GateConfig, SafetyGate
+from dexprior.envs.hardware.limits import gate_config, why_no_gate
 from dexprior.envs.hardware.loopback import LoopbackDriver
 from dexprior.envs.hardware.options import HardwareOptions
-from dexprior.envs.hardware.profile import RobotProfile
+from dexprior.envs.hardware.profile import RobotProfile, profile_of
 
 __all__ = [
     "Box",
@@ -21,6 +22,9 @@ __all__ = [
     "RobotState",
     "RobotStatus",
     "SafetyGate",
+    "gate_config",
     "load_evidence",
+    "profile_of",
     "start_gate",
+    "why_no_gate",
 ]

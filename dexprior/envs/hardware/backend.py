@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
@@ -16,6 +17,8 @@ from dexprior.envs.hardware.driver import RobotState
 from dexprior.envs.hardware.evidence import Evidence, evidence_from_plain
 from dexprior.envs.hardware.gate import GateConfig
 from dexprior.envs.hardware.gripper import require_gripper
+from dexprior.envs.hardware.joints import JointRoom
+from dexprior.envs.hardware.limits import gate_config
 from dexprior.envs.hardware.loopback import state_from_plain
 from dexprior.envs.hardware.options import PROTOCOL, VERSION, HardwareOptions
 from dexprior.envs.messages import instance_to_plain, task_from_plain, task_to_plain
@@ -26,11 +29,12 @@ from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
 from dexprior.geometry.rotations import quat_rotate
 from dexprior.types import Command
-from dexprior.worlds.tasks import Task
+from dexprior.worlds.tasks import Task, make_task
 
 __all__ = ["HardwareBackend", "start_gate"]
 
 _SERVER = "dexprior.envs.hardware.server"
+_AWAY = 1e-6  # [rad] by which it stays farther from joint limits than the gate asks for: what is rounded passes
 _ON_THE_WAY = 0.01  # [s] by which a state is older when the gate judges the command than when it was limited
 
 
@@ -39,6 +43,7 @@ def start_gate(
     *,
     task: Task | None = None,
     family: ParameterFamily | None = None,
+    cells: Panel | None = None,
     start_timeout: float = 60.0,
 ) -> ServerProcess:
     """Run a gate with its robot in processes of their own; use as a context manager, `address` says where the gate is.
@@ -49,18 +54,22 @@ def start_gate(
         options: which robot, and what may be sent to it.
         task: what is done in its cell; by default the insertion in its other world.
         family: of the loopback robot's world; the task's `reality` by default. One set of values is drawn, once.
+        cells: instead of that, the loopback robot stands in another cell for each instance of this panel: when one is
+            asked for, by its seed, the world takes its parameters.
         start_timeout: seconds to wait until it listens.
 
     Raises:
-        BadInput: a task of other robots than one arm with a parallel gripper.
+        BadInput: a task of other robots than one arm with a parallel gripper, or one for which no limits are known.
+        ConfigError: a setting of the gate that is out of range.
         ConnectionLost: it did not start.
     """
-    if task is not None:
-        require_gripper(ActionSpec(task.layout().rigs, "cartesian", task.control_dt))
+    options, task = options or HardwareOptions(), task or make_task("insertion").other()
+    gate = gate_config(task, options.gate)
     files = {
-        "options": None if options is None else to_plain(options),
+        "options": to_plain(replace(options, gate=to_plain(gate))),
         "family": None if family is None else family.to_json(),
-        "task": None if task is None else task_to_plain(task),
+        "task": task_to_plain(task),
+        "cells": None if cells is None else cells.to_json(),
     }
     return ServerProcess(_SERVER, ["--with-parent", "--port", "0"], start_timeout=start_timeout, files=files)
 
@@ -68,9 +77,11 @@ def start_gate(
 class HardwareBackend:
     """One robot; see `dexprior.envs.base.Backend`. `Reading.truth` is None where the cell has no tracker.
 
-    A policy's commands are saturated before they are sent, as its actions are: a linear velocity loses what would press
-    harder on what presses back already, and is shortened in its direction until it leaves room to stop. `slowed` counts
-    these commands. The gate judges what is sent and shortens nothing.
+    A policy's commands are saturated before they are sent, as its actions are: what was an action is no faster than the
+    robot; a linear velocity loses what would press harder on what presses back already, and is shortened in its
+    direction until it leaves room to stop; what would bring a joint to its limit turns less, or moves less. `slowed`
+    counts these commands. The gate judges what is sent and shortens nothing. How many of the arm's numbers in an action
+    were clipped travels with its command; too many in an episode stop the robot (`max_saturated`).
 
     Args:
         address: of a running gate on this machine, or the gate itself, which is then closed with this backend.
@@ -99,9 +110,10 @@ class HardwareBackend:
         self.actions = ActionSpec(self.task.layout().rigs, "cartesian", self.task.control_dt)
         self._gripper = require_gripper(self.actions)
         self.config = validate(GateConfig, self._session.told("gate", dict), where="safety gate: gate")
-        self._ages = self._session.told("real_time", bool)
+        self._ages, self.labels = self._session.told("real_time", bool), self._session.told("labels", bool)
         period = float(wire.array_from(self._session.description, "period", limit=10.0))
-        self._envelope = self.config.envelope(period)
+        self._envelope, self._period = self.config.envelope(period), period
+        self._joints = JointRoom(self.config.robot, self.config.joint_margin + _AWAY)
         self.slowed = 0
         """Commands whose velocity was shortened."""
         self._seq, self._start = -1, 0.0
@@ -137,13 +149,15 @@ class HardwareBackend:
         if shapes != [((1, 6), (1, self._gripper.pads))]:
             raise BadInput(f"commands of shapes {shapes}, expected [((1, 6), (1, {self._gripper.pads}))]")
         twist, opening = commands[0].arm, self._gripper.opening(commands[0].end)
+        clipped = commands[0].saturated
         self._seq += 1
         command = Command(
             seq=self._seq,
             t=self._clock(),
             mode="cartesian_velocity",
-            value=self._saturated(twist[0]) if self._saturate else twist[0],
+            value=self._saturated(twist[0], action=clipped is not None) if self._saturate else twist[0],
             gripper=opening,
+            saturated=0 if clipped is None else int(clipped[0]),
         )
         self._session.request({"type": "command", "command": wire.command_to_plain(command)})
         reading = self._reading(self._told({"type": "read"}))
@@ -188,12 +202,16 @@ class HardwareBackend:
         """Let go of the robot, which then stands still; and end a gate that was handed over."""
         self._session.close()
 
-    def _saturated(self, twist: Float[np.ndarray, " 6"]) -> Float[np.ndarray, " 6"]:
-        """The twist with a linear velocity that presses no harder than it may, and leaves room to stop."""
+    def _saturated(self, twist: Float[np.ndarray, " 6"], *, action: bool) -> Float[np.ndarray, " 6"]:
+        """The twist that presses no harder than it may, leaves room to stop and to every joint's limit; and that of an
+        action no faster than the robot."""
         state = self._state
         if state is None or not np.isfinite(twist).all():
             return twist
-        linear = twist[:3]
+        linear, angular = twist[:3], twist[3:]
+        if action:
+            linear = _shortened(linear, self.config.max_linear_speed)
+            angular = _shortened(angular, self.config.max_angular_speed)
         force = quat_rotate(state.tcp[3:], state.wrench[:3])  # of the environment on the tool, base axes
         size = float(np.linalg.norm(force))
         if size > self.config.press_force:
@@ -205,10 +223,11 @@ class HardwareBackend:
         allowed = self._envelope.fastest((x, y, z), (vx, vy, vz), age)
         if allowed < asked:
             linear = linear * (allowed / asked)
-        if np.array_equal(linear, twist[:3]):
+        sent = self._joints.kept(state.q.tolist(), np.concatenate([linear, angular]), self._period)
+        if np.array_equal(sent, twist):
             return twist
         self.slowed += 1
-        return np.concatenate([linear, twist[3:]])
+        return sent
 
     def _told(self, request: dict[str, object]) -> RobotState:
         answer = self._session.request(request)
@@ -225,3 +244,9 @@ class HardwareBackend:
             touch=state.touch[None],
         )
         return Reading(t=np.array([state.t - self._start]), robots=(robot,), cloud=state.cloud[None], truth=state.truth)
+
+
+def _shortened(velocity: Float[np.ndarray, " 3"], limit: float) -> Float[np.ndarray, " 3"]:
+    """A velocity in its direction, no larger than a limit."""
+    size = float(np.linalg.norm(velocity))
+    return velocity if size <= limit else velocity * (limit / size)

@@ -28,7 +28,7 @@ __all__ = [
 
 Verdict = Literal["pass", "refuse", "stop"]
 Rule = Literal[
-    "all", "session", "type", "finite", "mode", "sequence", "age", "state_age", "unread", "linear_speed",
+    "all", "session", "type", "finite", "saturated", "mode", "sequence", "age", "state_age", "unread", "linear_speed",
     "angular_speed", "opening", "contact_speed", "workspace", "joint_limits", "refusals", "force", "state", "frozen",
     "robot", "connection", "watchdog", "failures", "emergency_stop", "reset",
 ]  # fmt: skip

@@ -29,17 +29,17 @@ from dexprior.envs.hardware.driver import Driver, RobotState
 from dexprior.envs.hardware.envelope import Box, Envelope, Point
 from dexprior.envs.hardware.evidence import Evidence, Rule, Verdict, save_evidence, trace_of
 from dexprior.envs.hardware.gripper import gripper_of
+from dexprior.envs.hardware.joints import JointRoom
 from dexprior.envs.hardware.profile import RobotProfile
 from dexprior.envs.panel import Panel
 from dexprior.errors import BadInput, ConnectionLost, SafetyStop
+from dexprior.robots.rigs import rig_chain
 from dexprior.types import Command, CommandMode, Trace
-from dexprior.worlds.rigs import rig_chain
 
 __all__ = ["GateConfig", "SafetyGate"]
 
 T = TypeVar("T")
 
-_DAMPING = 0.02  # of the inverse kinematics that predicts the joints, as in the arm's controller [m, rad]
 _TOLERANCE = 1e-9  # relative: a command exactly at a limit passes
 _MOVING = 1e-3  # [m/s, rad/s] above which a command must move the robot
 _STILL = 1e-10  # [rad, m] an encoder that moves less between two states has not moved
@@ -48,30 +48,29 @@ _CLOCKS = 1e-3  # [s] by which a stamp of this host may lie in its future
 
 @config
 class GateConfig:
-    """What the gate lets through. The defaults are for the built-in arm and the insertion task."""
+    """What the gate lets through. What depends on the robot and on its cell has no default; see `gate_config`."""
 
-    robot: RobotProfile = RobotProfile()
+    robot: RobotProfile
     """Which robot, and how it slows down."""
-    workspace_low: tuple[float, float, float] = (0.20, -0.40, 0.02)
-    """Corner of the box in which the tool centre point must stay, base frame [m]; the pads reach 1 cm below it."""
-    workspace_high: tuple[float, float, float] = (0.75, 0.40, 0.60)
+    workspace_low: tuple[float, float, float]
+    """Corner of the box in which the tool centre point must stay, base frame [m]."""
+    workspace_high: tuple[float, float, float]
     """Its opposite corner [m]."""
-    contact_zones: tuple[Box, ...] = (
-        Box(low=(0.34, -0.20, -0.01), high=(0.56, 0.18, 0.022)),
-        Box(low=(0.40, 0.04, -0.01), high=(0.52, 0.14, 0.072)),
-    )
-    """Where the task means to touch: the nut on the table, and the bolt with the nut over it."""
-    contact_speed: Annotated[float, Gt(0), Le(0.05)] = 0.03
-    """Largest linear speed in a contact zone, and on the way into one [m/s]. The built-in arm's pads meet a rigid table
-    with 37 to 53 N at 0.03 m/s, and with 69 to 85 N, beyond `max_force`, at 0.05."""
-    max_linear_speed: Annotated[float, Gt(0)] = 0.9
-    """Norm of the commanded linear velocity [m/s]; three axes at the action's limit of 0.5 m/s need 0.87."""
-    max_angular_speed: Annotated[float, Gt(0)] = 3.5
-    """Norm of the commanded angular velocity [rad/s]; three axes at the action's limit need 3.46."""
-    max_force: Annotated[float, Gt(0)] = 60.0
+    contact_zones: tuple[Box, ...]
+    """Where the task means to touch; they may reach beyond the workspace."""
+    contact_speed: Annotated[float, Gt(0), Le(0.05)]
+    """Largest linear speed in a contact zone, and on the way into one [m/s]."""
+    max_linear_speed: Annotated[float, Gt(0)]
+    """Norm of the commanded linear velocity [m/s]."""
+    max_angular_speed: Annotated[float, Gt(0)]
+    """Norm of the commanded angular velocity [rad/s]."""
+    max_force: Annotated[float, Gt(0)]
     """Norm of the measured force, between two states too, at which the robot is stopped [N]."""
-    press_force: Annotated[float, Gt(0)] = 30.0
+    press_force: Annotated[float, Gt(0)]
     """Measured force from which a policy's commands are saturated so that they press no harder [N]."""
+    max_saturated: Annotated[float, Ge(0), Le(1)] = 0.05
+    """Share of the arm's numbers in an episode that may have been clipped to what an action may be; more stops the
+    robot: whoever decides asks for motions that it was never given."""
     max_command_age: Annotated[float, Gt(0)] = 0.2
     """Between deciding on a command and sending it, either way [s]: one from the future has a bad clock."""
     max_state_age: Annotated[float, Gt(0)] = 0.5
@@ -131,26 +130,26 @@ class SafetyGate:
 
     Args:
         config: the limits.
+        episode: commands in an episode, of whose numbers `max_saturated` is a share.
         clock: monotonic seconds, as commands and states are stamped.
-        lockstep: whether time passes on the robot only while it carries out a command: then a state does not age
-            between two commands, and the device's clock is not compared with this host's.
+        lockstep: whether time passes on the robot only while it carries out a command: then neither a command nor a
+            state ages, and the device's clock is not compared with this host's.
     """
 
     def __init__(
         self,
-        config: GateConfig | None = None,
+        config: GateConfig,
         *,
+        episode: int = 75,
         clock: Callable[[], float] = time.monotonic,
         lockstep: bool = False,
     ) -> None:
-        self.config = config or GateConfig()
+        self.config = config
         self._clock, self._lockstep = clock, lockstep
-        rig, chain = rig_chain(self.config.robot.arm, self.config.robot.end)
-        self._jacobian = chain.jacobian
-        gripper = gripper_of(rig)
+        self._clipped = math.floor(config.max_saturated * 6 * episode * (1 + _TOLERANCE))  # numbers that may be
+        self._joints = JointRoom(config.robot, config.joint_margin)
+        gripper = gripper_of(rig_chain(config.robot.arm, config.robot.end)[0])
         self._widest = 0.0 if gripper is None else gripper.widest  # [m]
-        self._limits = [(float(low), float(high)) for low, high in rig.arm.limits]
-        self._damping = _DAMPING**2 * np.eye(6)
         self._envelope: Envelope | None = None
         self._period = -1.0
         self._evidence: deque[Evidence] = deque(maxlen=self.config.evidence)
@@ -163,7 +162,7 @@ class SafetyGate:
         self._state: RobotState | None = None
         self._place: tuple[Point, tuple[float, ...], list[float]] = ((0.0, 0.0, 0.0), (), [])  # of the state, as floats
         self._last_seq: int | None = None
-        self._refusals = self._failures = self._commands = self._unread = 0
+        self._refusals = self._failures = self._commands = self._unread = self._saturated = 0
         self._clock_stands = self._joints_stand = 0
         self._moving = False  # whether what was sent last must move the robot
         self._known_seq = -1  # largest that a robot may report, apart from what was sent
@@ -210,6 +209,7 @@ class SafetyGate:
         self._last_seq = command.seq if self._last_seq is None else max(self._last_seq, command.seq)
         self._commands += 1
         self._unread += 1
+        self._saturated += command.saturated
         if finding is not None and finding.stop:
             self._stop(finding, driver, command)
         self._refusals = 0 if finding is None else self._refusals + 1
@@ -254,7 +254,7 @@ class SafetyGate:
             SafetyStop, ConnectionLost: as `read`.
         """
         self.require_unlatched()
-        self._moving, self._unread = False, 0
+        self._moving, self._unread, self._saturated = False, 0, 0
         return self.look(self._of_driver(prepare or (lambda: driver.prepare(instance)), driver, None), driver)
 
     def look(self, state: RobotState, driver: Driver) -> RobotState:
@@ -375,6 +375,10 @@ class SafetyGate:
         bad = sum(not math.isfinite(v) for v in (*value, command.t, command.gripper or 0.0))
         if bad:
             return _Finding("finite", float(bad), 0.0, "1", f"{bad} number(s) are not finite", stop=True)
+        clipped = self._saturated + command.saturated
+        if clipped > self._clipped:
+            what = f"{clipped} of the arm's numbers in this episode were beyond what an action may be, and clipped"
+            return _Finding("saturated", float(clipped), float(self._clipped), "1", what, stop=True)
         if command.mode not in c.modes or len(value) != 6:
             known = ", ".join(c.modes)
             return _Finding(
@@ -386,7 +390,7 @@ class SafetyGate:
             what = f"{missing} command(s) are missing before it" if missing > 0 else "it was sent before or is late"
             return _Finding("sequence", float(missing), float(c.max_sequence_gap), "1", what)
         age = now - command.t
-        if abs(age) > c.max_command_age:
+        if not self._lockstep and abs(age) > c.max_command_age:
             what = "old" if age > 0 else "in the future: the sender's clock is not the gate's"
             return _Finding("age", age, c.max_command_age, "s", f"decided {abs(age):.3f} s {what}")
         age = 0.0 if state is None or self._lockstep else now - state.t_host
@@ -432,24 +436,18 @@ class SafetyGate:
     def _judge_joints(self, value: list[float], period: float) -> _Finding | None:
         """Joints one period ahead, as the arm's controller moves them."""
         _, _, q = self._place
-        J = np.array(self._jacobian(q))
-        speeds = (J @ np.linalg.solve(J.T @ J + self._damping, value)).tolist()
-        margin_limit, worst, joint = self.config.joint_margin, math.inf, -1
-        for k, (now, speed, (low, high)) in enumerate(zip(q, speeds, self._limits)):
-            then = now + period * speed
-            margin = min(then - low, high - then)
-            if margin < margin_limit and margin < worst and margin < min(now - low, high - now) - _TOLERANCE:
-                worst, joint = margin, k
-        if joint < 0:
+        found = self._joints.worst(q, value, period)
+        if found is None:
             return None
+        joint, worst = found
         what = f"joint {joint + 1} would come within {worst:.3f} of its limit"
-        return _Finding("joint_limits", worst, margin_limit, "rad", what)
+        return _Finding("joint_limits", worst, self.config.joint_margin, "rad", what)
 
     def _judge_state(self, state: RobotState, before: RobotState | None, now: float) -> _Finding | None:
         c, (_, wrench, q) = self.config, self._place
-        if len(q) != len(self._limits):
-            what = f"the robot reports {len(q)} joints; {c.robot.arm!r} has {len(self._limits)}"
-            return _Finding("state", float(len(q)), float(len(self._limits)), "1", what)
+        if len(q) != self._joints.joints:
+            what = f"the robot reports {len(q)} joints; {c.robot.arm!r} has {self._joints.joints}"
+            return _Finding("state", float(len(q)), float(self._joints.joints), "1", what)
         force = max(state.peak_force, math.hypot(*wrench[:3]))
         if force > c.max_force:
             return _Finding("force", force, c.max_force, "N", f"{force:.1f} N on the tool")
@@ -573,8 +571,10 @@ def _wrong_type(command: object) -> str | None:
     """What makes something no command that can be judged; None if it is one."""
     if not isinstance(command, Command):
         return f"a {type(command).__name__} was sent for a command"
-    if not isinstance(command.seq, int) or isinstance(command.seq, bool):
-        return f"seq is {command.seq!r:.80}, expected a whole number"
+    for name in ("seq", "saturated"):
+        value = getattr(command, name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            return f"{name} is {value!r:.80}, expected a whole number"
     for name in ("t", "gripper"):
         value = getattr(command, name)
         if (value is None and name == "t") or (value is not None and type(value) not in (float, int, np.float64)):

@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from dexprior.envs.base import ActionSpec
 from dexprior.errors import BadInput
-from dexprior.worlds.rigs import Rig, joint_slides
+from dexprior.robots.rigs import Rig
 
 __all__ = ["Gripper", "gripper_of", "require_gripper"]
 
@@ -18,6 +18,8 @@ __all__ = ["Gripper", "gripper_of", "require_gripper"]
 class Gripper:
     """Pads that slide together."""
 
+    rig: Rig
+    """The robot that it is on."""
     pads: int
     widest: float
     """Largest opening [m]."""
@@ -35,9 +37,9 @@ def gripper_of(rig: Rig) -> Gripper | None:
     """The gripper of a robot; None for another end effector."""
     end = rig.end
     coupled = end.couples == (tuple(range(len(end.actuators))),)
-    if not coupled or end.actuators != end.joints or not all(joint_slides(end.name)):
+    if not coupled or end.actuators != end.joints or not all(end.slides):
         return None
-    return Gripper(len(end.actuators), float(end.control.max(axis=1).sum()))
+    return Gripper(rig, len(end.actuators), float(end.control.max(axis=1).sum()))
 
 
 def require_gripper(actions: ActionSpec) -> Gripper:

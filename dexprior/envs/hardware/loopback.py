@@ -16,7 +16,7 @@ from dexprior.envs.messages import instance_to_plain, task_to_plain, truth_from_
 from dexprior.envs.panel import Panel
 from dexprior.envs.processes import ServerProcess
 from dexprior.errors import ConnectionLost
-from dexprior.families import ParameterFamily
+from dexprior.families import ParameterFamily, SensorModels
 from dexprior.types import Command
 from dexprior.worlds.tasks import Task
 
@@ -42,6 +42,8 @@ class LoopbackDriver:
         task: what its world is made for; by default the insertion in its other world.
         family: of the robot's world; the task's `reality` by default. One set of values is drawn, once.
         seed: draws that set of values.
+        sensors: models of the robot's sensors and links; none by default.
+        cells: instead of that, it stands in another cell for each instance of this panel; see `start_gate`.
         real_time: whether the robot's clock runs with the wall's. If not, time passes on the robot only while
             it carries out a command, or in `idle`: as fast as asked, and the same in every run.
         profile: how the robot slows down, and how soon it misses a command.
@@ -56,6 +58,8 @@ class LoopbackDriver:
         task: Task | None = None,
         family: ParameterFamily | None = None,
         seed: int = 0,
+        sensors: SensorModels | None = None,
+        cells: Panel | None = None,
         real_time: bool = False,
         profile: RobotProfile | None = None,
         tracker: bool = True,
@@ -66,6 +70,8 @@ class LoopbackDriver:
             "family": None if family is None else family.to_json(),
             "task": None if task is None else task_to_plain(task),
             "profile": None if profile is None else to_plain(profile),
+            "sensors": None if sensors is None else to_plain(sensors),
+            "cells": None if cells is None else cells.to_json(),
         }
         self._arguments = ["--with-parent", "--seed", str(seed)]
         self._arguments += ["--real-time"] * real_time + ["--no-tracker"] * (not tracker)

@@ -25,7 +25,7 @@ from dexprior.envs.hardware.driver import RobotStatus
 from dexprior.envs.hardware.gripper import require_gripper
 from dexprior.envs.hardware.loopback import PROTOCOL, VERSION, state_to_plain
 from dexprior.envs.hardware.options import LIMITS
-from dexprior.envs.hardware.profile import RobotProfile
+from dexprior.envs.hardware.profile import RobotProfile, profile_of
 from dexprior.envs.messages import instance_from_plain
 from dexprior.envs.panel import Panel
 from dexprior.envs.processes import announce, exit_with_parent
@@ -33,10 +33,10 @@ from dexprior.envs.serving import Service, serve
 from dexprior.envs.sim import SimBackend
 from dexprior.envs.sim.serving import add_world_arguments, chosen_world
 from dexprior.errors import BadInput, DexpriorError, SafetyStop
-from dexprior.families import ParameterFamily
+from dexprior.families import ParameterFamily, SensorModels
 from dexprior.reading import read_json_object
+from dexprior.robots.arm7 import MAX_OPENING
 from dexprior.types import Command
-from dexprior.worlds.arm import MAX_OPENING
 from dexprior.worlds.tasks import Task
 
 __all__ = ["LoopbackRobot", "RobotService", "main"]
@@ -52,6 +52,8 @@ class LoopbackRobot:
         task: what its world is made for: one robot with a parallel gripper.
         family: of its contact and noise parameters.
         seed: draws its one set of values.
+        sensors: models of its sensors and links; none by default.
+        cells: instead of that, a panel whose instances bring their own: that of the seed which is asked for.
         real_time: whether somebody calls `tick` by the wall's clock; if not, each command does.
         profile: how it slows down, and how soon it misses a command.
         tracker: whether it tells the truth about the nut.
@@ -63,14 +65,18 @@ class LoopbackRobot:
         family: ParameterFamily,
         *,
         seed: int = 0,
+        sensors: SensorModels | None = None,
+        cells: Panel | None = None,
         real_time: bool = False,
         profile: RobotProfile | None = None,
         tracker: bool = True,
     ) -> None:
-        self.real_time, self.profile, self.tracker = real_time, profile or RobotProfile(), tracker
+        self.real_time, self.tracker, self._cells = real_time, tracker, cells
+        family = family if cells is None else cells.family
         self._task, self._family, self._dt = task, family, task.control_dt
-        self._backend = SimBackend(task, 1, family=family, threads=1)
+        self._backend = SimBackend(task, 1, family=family, sensors=sensors, threads=1)
         self._gripper = require_gripper(self._backend.actions)
+        self.profile = profile or profile_of(self._gripper.rig)
         self._backend.worlds.watch(1, self._look)
         self._controller = self._backend.worlds.controllers[0]
         self._tare, self._peak = np.zeros(3), 0.0
@@ -135,7 +141,8 @@ class LoopbackRobot:
             self._command = None
         elif kind == "prepare":
             self._require_running("prepare")
-            self._reading = self._place(instance_from_plain(message, self._task, self._family, self._values))
+            asked = instance_from_plain(message, self._task, self._family, self._values)
+            self._reading = self._place(replace(asked, parameters=self._values_at(int(asked.seeds[0]))[None]))
             return self._state(client)
         elif kind == "idle":
             self._idle(float(wire.array_from(message, "seconds", limit=60.0)))
@@ -180,6 +187,15 @@ class LoopbackRobot:
         self._tare, self._peak = self._force.copy(), 0.0
         self._peaks = dict.fromkeys(self._peaks, 0.0)
         return reading
+
+    def _values_at(self, seed: int) -> np.ndarray:
+        """Parameters of the world in which an instance is set up."""
+        if self._cells is None:
+            return self._values
+        (found,) = np.nonzero(self._cells.seeds == seed)
+        if not len(found):
+            raise BadInput(f"prepare: this robot has no cell for the seed {seed}; it has {len(self._cells)} others")
+        return self._cells.parameters[found[0]]
 
     @property
     def _force(self) -> np.ndarray:
@@ -262,14 +278,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--port", type=int, default=0, help="0 lets the system choose; always on 127.0.0.1")
     parser.add_argument("--real-time", action="store_true", help="let its clock run with the wall's")
     parser.add_argument("--profile", type=Path, help="JSON file of how it slows down")
+    parser.add_argument("--cells", type=Path, help="JSON file of a panel, each instance of which is a cell of its own")
     add_world_arguments(parser)
     chosen = parser.parse_args(arguments)
     if chosen.with_parent:
         exit_with_parent()
     try:
-        task, family = chosen_world(chosen)
-        profile = {} if chosen.profile is None else read_json_object(chosen.profile)
-        how = validate(RobotProfile, profile, where=str(chosen.profile))
+        task, family, sensors = chosen_world(chosen)
+        how = None
+        if chosen.profile is not None:
+            how = validate(RobotProfile, read_json_object(chosen.profile), where=str(chosen.profile))
+        cells = None if chosen.cells is None else Panel.load(chosen.cells)
         listener = wire.listen(wire.LOCALHOST, chosen.port)
     except DexpriorError as error:
         parser.exit(2, f"loopback robot: {error}\n")
@@ -277,6 +296,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         task,
         family,
         seed=chosen.seed,
+        sensors=sensors,
+        cells=cells,
         real_time=chosen.real_time,
         profile=how,
         tracker=not chosen.no_tracker,

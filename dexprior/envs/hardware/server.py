@@ -26,9 +26,11 @@ from dexprior.envs import wire
 from dexprior.envs.hardware.driver import Driver, RobotState
 from dexprior.envs.hardware.evidence import evidence_to_plain
 from dexprior.envs.hardware.gate import SafetyGate
+from dexprior.envs.hardware.limits import gate_config
 from dexprior.envs.hardware.loopback import LoopbackDriver, plain_of_state
 from dexprior.envs.hardware.options import LIMITS, PROTOCOL, VERSION, HardwareOptions
 from dexprior.envs.messages import instance_from_plain, task_from_plain, task_to_plain
+from dexprior.envs.panel import Panel
 from dexprior.envs.processes import announce
 from dexprior.envs.serving import Service, serve
 from dexprior.errors import BadInput, DexpriorError
@@ -52,14 +54,23 @@ class GateService(Service):
         gate: the only way to the robot.
         driver: of the robot, connected.
         task: what is done in the cell; the insertion by default.
+        labels: whether the driver's clouds say which body each point lies on.
         keep: folder for the evidence.
     """
 
     protocol, version, name = PROTOCOL, VERSION, "safety gate"
 
-    def __init__(self, gate: SafetyGate, driver: Driver, *, task: Task | None = None, keep: Path | None = None) -> None:
+    def __init__(
+        self,
+        gate: SafetyGate,
+        driver: Driver,
+        *,
+        task: Task | None = None,
+        labels: bool = True,
+        keep: Path | None = None,
+    ) -> None:
         self.gate, self.driver = gate, driver
-        self._task, self._keep = task or make_task("insertion"), keep
+        self._task, self._labels, self._keep = task or make_task("insertion"), labels, keep
         self._driving: int | None = None
         self._heard = 0.0
         self._kept: object = None
@@ -145,6 +156,7 @@ class GateService(Service):
                 "gate": to_plain(self.gate.config),
                 "period": self.driver.period,
                 "real_time": self.driver.real_time,
+                "labels": self._labels,
             }
         if kind == "stop":
             self._emergency(_text(message, "reason"), "emergency_stop")
@@ -250,6 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--options", type=Path, help="JSON file: which robot, and what may be sent to it")
     parser.add_argument("--family", type=Path, help="JSON file of the loopback robot's parameter family")
     parser.add_argument("--task", type=Path, help="JSON file of what is done in the cell: name and settings")
+    parser.add_argument("--cells", type=Path, help="JSON file of a panel, each instance of which is a cell of its own")
     parser.add_argument("--with-parent", action="store_true", help="end when stdin closes")
     chosen = parser.parse_args(arguments)
     try:
@@ -258,6 +271,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         task = make_task("insertion").other()
         if chosen.task is not None:
             task = task_from_plain(read_json_object(chosen.task), str(chosen.task))
+        limits = gate_config(task, options.gate)
         keep = None if options.keep is None else Path(options.keep)
         if keep is not None:
             keep.mkdir(parents=True, exist_ok=True)
@@ -266,16 +280,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
             family=task.reality if chosen.family is None else ParameterFamily.read(chosen.family),
             seed=options.seed,
             real_time=options.real_time,
-            profile=options.gate.robot,
+            sensors=options.sensors,
+            cells=None if chosen.cells is None else Panel.load(chosen.cells),
+            profile=limits.robot,
             tracker=options.tracker,
             port=options.port,
         )
-        gate = SafetyGate(options.gate, lockstep=not options.real_time)
+        gate = SafetyGate(limits, episode=task.steps, lockstep=not options.real_time)
         driver.connect()
         listener = wire.listen(wire.LOCALHOST, chosen.port)
     except (DexpriorError, OSError) as error:
         parser.exit(2, f"safety gate: {error}\n")
-    service = GateService(gate, driver, task=task, keep=keep)
+    service = GateService(gate, driver, task=task, labels=options.sensors.labels, keep=keep)
     announce(listener)
     try:
         serve(service, listener, LIMITS, parent=0 if chosen.with_parent else None)

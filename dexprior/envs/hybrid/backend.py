@@ -30,7 +30,8 @@ class HybridBackend(SimBackend):
         collision_model: answers the impacts; see `HybridBackend.load` for one on disk.
         phi: its parameters: for all pairs, one row a pair, or one row a pair in each world.
         pairs: bodies or geoms whose impacts are the collision model's; the task's `struck` by default.
-        config: when the collision model is asked.
+        config: when the collision model is asked; readings show an impact for one control period unless it says
+            otherwise.
         sample, seed: whether to draw its answers, as for `HybridBatch`.
         options: of `SimBackend`.
 
@@ -54,6 +55,8 @@ class HybridBackend(SimBackend):
         watched: Sequence[tuple[Side, Side]] = task.struck if pairs is None else pairs
         if not watched:
             raise BadInput(f"task {task.name!r} names no pair that a collision model may answer: give pairs")
+
+        config = (config or HybridConfig()).read_every(task.control_dt)
 
         def around(batch: Engine) -> Engine:
             return HybridEngine(batch, watched, collision_model, phi, config, sample=sample, seed=seed)

@@ -2,8 +2,8 @@
 
 The batch stays as memory: states and each world's own fields of the model lie in its arrays, so that whatever writes to
 a `View` writes here too. A call brings them into an `MjData` of each world, steps that by `HybridBatch`, and takes back
-the state and those outputs that somebody reads. Which pairs are in an impact at the moment is no part of the state: a
-snapshot that is taken during one goes on with MuJoCo's answer.
+the state and those outputs that somebody reads. Which pairs are in an impact at the moment, and what sensors are still
+to show of it, is no part of the state: a snapshot that is taken during one goes on with MuJoCo's answer.
 """
 
 from __future__ import annotations

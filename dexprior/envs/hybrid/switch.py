@@ -78,7 +78,7 @@ def hybridize(
             - (model, data) of MuJoCo: returns its `HybridStepper`;
             - a Gymnasium environment on MuJoCo, wrapped or not (`MujocoEnv`, or a robot environment of
               gymnasium-robotics): its stepping is replaced, it is returned itself, and `env.unwrapped.hybrid` is the
-              `HybridStep` with the counts;
+              `HybridStep` with the counts; its sensors show an impact for one of its steps (`env.dt`), as a mean;
             - a `SimBackend`: returns a `HybridBackend` of the same task, worlds and family;
             - `TaskEnv` or `TaskVectorEnv` on such a backend: its backend is replaced, and it is returned itself; reset
               it then.
@@ -102,6 +102,9 @@ def hybridize(
         vector = base.vector if isinstance(base, TaskEnv) else base
         vector.backend = hybridize(vector.backend, pairs, collision_model, phi, config, sample=sample, seed=seed)
         return world
+    config, period = config or HybridConfig(), getattr(base, "dt", None)
+    if isinstance(period, float):
+        config = config.read_every(period)
     hybrid = HybridStep(pairs, collision_model, phi, config, sample=sample, seed=seed)
     _replace_stepping(base, hybrid)
     return world

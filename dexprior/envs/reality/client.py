@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from dexprior.config import to_plain
 from dexprior.envs.base import ActionSpec, Reading, RobotCommand
 from dexprior.envs.messages import instance_to_plain, task_from_plain, task_to_plain
 from dexprior.envs.panel import Panel
@@ -14,7 +15,7 @@ from dexprior.envs.processes import ServerProcess
 from dexprior.envs.reality import messages
 from dexprior.envs.session import Session
 from dexprior.errors import BadInput, UnknownName
-from dexprior.families import ParameterFamily
+from dexprior.families import ParameterFamily, SensorModels
 from dexprior.worlds.tasks import ArmAction, Task
 
 __all__ = ["RealityBackend", "start_server"]
@@ -26,6 +27,7 @@ def start_server(
     *,
     task: Task | None = None,
     family: ParameterFamily | None = None,
+    sensors: SensorModels | None = None,
     seed: int = 0,
     tracker: bool = True,
     start_timeout: float = 60.0,
@@ -37,6 +39,7 @@ def start_server(
     Args:
         task: what its world is made for; the insertion in its other world by default.
         family: of its contact parameters; the task's `reality` by default.
+        sensors: models of its sensors and links; none by default.
         seed: draws its one set of values from the family.
         tracker: whether it tells the truth about the object.
         start_timeout: seconds to wait until it listens.
@@ -50,6 +53,7 @@ def start_server(
     files = {
         "family": None if family is None else family.to_json(),
         "task": None if task is None else task_to_plain(task),
+        "sensors": None if sensors is None else to_plain(sensors),
     }
     return ServerProcess(_SERVER, arguments, start_timeout=start_timeout, files=files)
 
@@ -74,7 +78,7 @@ class RealityBackend:
     def __init__(self, address: tuple[str, int] | ServerProcess, *, timeout: float = 10.0) -> None:
         self._session = Session(address, (messages.PROTOCOL, messages.VERSION), timeout=timeout, peer="reality server")
         told = self._session.told
-        self.engine, self.tracker = told("engine", str), told("tracker", bool)
+        self.engine, self.tracker, self.labels = told("engine", str), told("tracker", bool), told("labels", bool)
         self.task = task_from_plain(told("task", dict), "reality server: task")
         kind = told("arm_action", str)
         if kind not in get_args(ArmAction):

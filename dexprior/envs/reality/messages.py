@@ -23,7 +23,7 @@ __all__ = [
     "shapes_of",
 ]
 
-PROTOCOL, VERSION = "dexprior.reality", 2
+PROTOCOL, VERSION = "dexprior.reality", 3
 
 _ROBOT = ("q", "qd", "tcp", "end", "wrench", "touch")
 _FAST = 100.0  # [m/s, rad/s], and controls beyond their own range by this factor: no command of a robot's

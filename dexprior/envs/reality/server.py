@@ -68,7 +68,7 @@ class ServedWorld(Service):
             return {
                 "type": "description", "task": task_to_plain(task), "arm_action": actions.arm_action,
                 "robots": messages.shapes_of(actions), "points": task.points, "engine": self.engine,
-                "period": task.control_dt, "tracker": self.tracker,
+                "period": task.control_dt, "tracker": self.tracker, "labels": self.backend.labels,
             }  # fmt: skip
         if kind == "reset":
             instance = instance_from_plain(message, self.backend.task, self.family, self.values)
@@ -126,12 +126,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.with_parent:
         exit_with_parent()
     try:
-        task, family = chosen_world(chosen)
+        task, family, sensors = chosen_world(chosen)
         listener = wire.listen(chosen.host, chosen.port)
     except DexpriorError as error:
         parser.exit(2, f"reality server: {error}\n")
     served = ServedWorld(
-        backend=SimBackend(task, 1, family=family, threads=1),
+        backend=SimBackend(task, 1, family=family, sensors=sensors, threads=1),
         family=family,
         values=family.sample(np.random.default_rng(chosen.seed), 1)[0],
         engine=f"mujoco {version('mujoco')}",

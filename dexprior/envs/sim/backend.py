@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dexprior.envs.base import ActionSpec, Reading, RobotCommand, RobotReading
-from dexprior.envs.noise import fast_normals, noisy_touch, noisy_wrench, normals
+from dexprior.envs.noise import fast_normals, lane, noisy_touch, noisy_wrench, normals, uniforms
 from dexprior.envs.panel import Panel
 from dexprior.families import DROPOUTS, ParameterFamily, Phenomena, SensorModels
 from dexprior.worlds.engine import Engine
@@ -70,6 +70,11 @@ class SimBackend:
         """Its robots, and what their actions mean."""
         return self.worlds.actions
 
+    @property
+    def labels(self) -> bool:
+        """Whether the place of a point in the cloud says which body it lies on."""
+        return self.worlds.labels
+
     def reset(self, panel: Panel, ids: np.ndarray | None = None) -> Reading:
         """Start one instance in each world, or in some; the others stay as they are.
 
@@ -116,20 +121,28 @@ class SimBackend:
             wrench, touch = streams["wrench"][:, 6 * k : 6 * k + 6], streams["touch"][:, fingers]
             robots.append(RobotReading(**seen, wrench=wrench, touch=touch))
             tip = fingers.stop
-        return Reading(t=self.steps * self.task.control_dt, robots=tuple(robots), cloud=streams["cloud"], truth=truth)
+        return Reading(
+            t=self.steps * self.task.control_dt, robots=tuple(robots), cloud=streams["cloud"], truth=truth,
+            bodies=streams.get("cloud/bodies"),
+        )  # fmt: skip
 
     def _noisy(self, rigs: Sequence[RigState], cloud: np.ndarray) -> dict[str, np.ndarray]:
-        """What leaves the robots in this control period: `proprio/ROBOT/FIELD`, `wrench`, `touch`, `cloud`."""
+        """What leaves the robots in this control period: `proprio/ROBOT/FIELD`, `wrench`, `touch`, `cloud`; and beside
+        a cloud without labels `cloud/bodies`, so that they stay together on the way."""
         wrench, touch = np.concatenate([r.wrench for r in rigs], 1), np.concatenate([r.touch for r in rigs], 1)
         felt = wrench.shape[1]
         drawn = normals(self._seeds, self.steps, felt + touch.shape[1])
         strength, blur = self._noise[:, :1], self._noise[:, 1:].astype(np.float32)
         grain = fast_normals(self._seeds, self.steps, cloud[0].size)
+        chance = None if self.labels else uniforms(lane(self._seeds, "sight"), self.steps, cloud.shape[1])
+        measured = cloud.astype(np.float32) + (blur * grain).reshape(cloud.shape)
+        shown, bodies = self.worlds.seen(cloud, measured, chance)
         proprio = {f"proprio/{k}/{name}": getattr(r, name) for k, r in enumerate(rigs) for name in _PROPRIO}
         return proprio | {
             "wrench": noisy_wrench(wrench, strength, drawn[:, :felt]),
             "touch": noisy_touch(touch, strength, drawn[:, felt:]),
-            "cloud": cloud.astype(np.float32) + (blur * grain).reshape(cloud.shape),
+            "cloud": shown,
+            **({} if bodies is None else {"cloud/bodies": bodies}),
         }
 
     def _keep_stale(self, streams: dict[str, np.ndarray]) -> None:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float
 
 from dexprior.envs.tasks.pictures import Film
-from dexprior.envs.tasks.vector import TaskVectorEnv
 from dexprior.errors import BadInput, UnknownName
-from dexprior.worlds.tasks import expert_of
+from dexprior.worlds.tasks import Player, RigState, TaskWorlds, Truth, episode, expert_of
 from dexprior.worlds.viewer import Viewer
 
-__all__ = ["Played", "Player", "play", "player_of"]
+__all__ = ["Played", "play", "player_of"]
 
-Player = Callable[[TaskVectorEnv, int], Float[np.ndarray, "n action"]]
-"""(environment, control step) -> actions in [-1, 1]."""
 Kind = Literal["expert", "random", "still"]
 
 
@@ -34,61 +30,60 @@ class Played:
     """Mean dense reward over the episode."""
 
 
-def player_of(kind: str, env: TaskVectorEnv, *, seed: int = 0) -> Player:
+def player_of(kind: str, worlds: TaskWorlds, *, seed: int = 0) -> Player:
     """Somebody who plays, by name.
 
     Args:
         kind: the task's scripted `expert`, who knows the truth; `random` actions; or `still`, none.
-        env: of the task.
+        worlds: of the task.
         seed: of random actions.
 
     Raises:
         UnknownName: nobody of that name, or the task has no expert.
         BadInput: when the expert plays a robot that takes other actions than its own.
     """
-    if kind == "expert":
-        expert, memory = expert_of(env.task.name), np.zeros((env.num_envs, 4))
+    if kind not in get_args(Kind):
+        raise UnknownName("player", kind, get_args(Kind))
+    task, size = worlds.task, worlds.action_size
+    expert = expert_of(task.name) if kind == "expert" else None
 
-        def act(env: TaskVectorEnv, step: int) -> Float[np.ndarray, "n action"]:
-            action = expert(env.worlds.truth(), env.worlds.view.rigs, step * env.task.control_dt, memory)
-            if action.shape[1] != env.worlds.action_size:
-                robots = " and ".join(f"{rig.arm.name} with {rig.end.name}" for rig in env.worlds.rigs)
-                raise BadInput(
-                    f"the expert of {env.task.name!r} sends {action.shape[1]} numbers, {robots} takes "
-                    f"{env.worlds.action_size}: it cannot play this robot; choose another robot, or player=random or "
-                    "still"
-                )
-            return action
+    def act(truth: Truth, robots: tuple[RigState, ...], t: float, memory: np.ndarray) -> Float[np.ndarray, "n action"]:
+        if expert is None and kind == "still":
+            return np.zeros((worlds.n, size))
+        if expert is None:
+            step = round(t / task.control_dt)
+            return np.random.default_rng([seed, step]).uniform(-1.0, 1.0, (worlds.n, size))
+        action = expert(truth, robots, t, memory)
+        if action.shape[1] != size:
+            named = " and ".join(f"{rig.arm.name} with {rig.end.name}" for rig in worlds.rigs)
+            raise BadInput(
+                f"the expert of {task.name!r} sends {action.shape[1]} numbers, {named} takes {size}: it cannot play "
+                "this robot; choose another robot, or player=random or still"
+            )
+        return action
 
-        return act
-    if kind == "random":
-        size = (env.num_envs, env.worlds.action_size)
-        return lambda env, step: np.random.default_rng([seed, step]).uniform(-1.0, 1.0, size)
-    if kind == "still":
-        return lambda env, step: np.zeros((env.num_envs, env.worlds.action_size))
-    raise UnknownName("player", kind, ("expert", "random", "still"))
+    return act
 
 
-def play(env: TaskVectorEnv, player: Player, *, film: Film | None = None, viewer: Viewer | None = None) -> Played:
+def play(worlds: TaskWorlds, player: Player, *, film: Film | None = None, viewer: Viewer | None = None) -> Played:
     """One episode in every world, from where a reset left them.
 
     Args:
-        env: without autoreset.
+        worlds: of an environment or a backend.
         player: who acts.
         film: takes a frame before the first step and after each.
         viewer: follows the first world; the episode ends when its window is closed.
     """
-    n, steps = env.num_envs, round(env.task.horizon / env.task.control_dt)
-    solved, lost, total, done = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool), np.zeros(n), 0
+    task = worlds.task
+    lost, total = np.zeros(worlds.n, dtype=bool), np.zeros(worlds.n)
     if film is not None:
         film.shoot()
-    for step in range(steps):
-        _, _, terminated, _, info = env.step(player(env, step))
-        solved, lost, total, done = info["success"], lost | terminated, total + info["terms"]["total"], step + 1
+    for step in episode(worlds, player):
+        lost, total = lost | task.failure(step.truth), total + task.reward(step.truth)["total"]
         if film is not None:
             film.shoot()
         if viewer is not None:
-            viewer.show(env.worlds.data(0)[1])
+            viewer.show(worlds.data(0)[1])
             if not viewer.open:
                 break
-    return Played(solved=np.array(solved), lost=lost, reward=total / done)
+    return Played(solved=np.array(task.success(step.truth)), lost=lost, reward=total / (step.number + 1))

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from dexprior.config import validate
-from dexprior.envs.base import Backend, ObservationSpec, Reading
+from dexprior.envs.base import Backend, FirstLook, ObservationSpec, Reading
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim.backend import SimBackend
 from dexprior.envs.single import SingleEnv
@@ -29,9 +29,10 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
     """n worlds of a task, each with an instance of its own; an episode lasts the task's horizon.
 
     Observations (float32): `proprio` (arm positions, velocities, tool pose as position and two rows of its rotation,
-    end effector; robot by robot), `wrench`, `touch`, `cloud` (object points with noise), `time`; `object`, the true
-    pose, only with `tracker`. `info` holds the `reading`, and where something tracks the object the reward `terms`,
-    `success`, `privileged` for a critic, and the `truth`.
+    end effector; robot by robot), `wrench`, `touch`, `cloud` (object points with noise), `first_cloud` (what a
+    `FirstLook` has seen of them), `time`; `object`, the true pose, only with `tracker`. `info` holds the `reading`, and
+    where something tracks the object the reward `terms`, `success`, `privileged` for a critic, and the `truth`; beside
+    clouds without labels `bodies`, which say what each of their points lies on.
     An episode ends early (`terminated`) when the task says that it is lost.
 
     Args:
@@ -103,6 +104,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         self._steps = np.zeros(num_envs, dtype=int)
         self._over = np.zeros(num_envs, dtype=bool)
         self._seeds = np.zeros(num_envs, dtype=np.int64)
+        self._look = FirstLook(labels=self.backend.labels)
         self._next = 0
         self._happens = events
         self.actions, self.observations = self.backend.actions, ObservationSpec.of(self.backend, tracker=tracker)
@@ -225,7 +227,10 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
                 "terms": task.reward(truth), "success": task.success(truth),
                 "privileged": task.privileged(truth).astype(np.float32), "truth": truth,
             }  # fmt: skip
-        return self.observations.observe(reading), info
+        observation = self.observations.observe(reading, self._look.see(reading))
+        if reading.bodies is not None:
+            info["bodies"] = {"cloud": reading.bodies, "first_cloud": self._look.bodies}
+        return observation, info
 
 
 class TaskEnv(SingleEnv[TaskVectorEnv]):

@@ -16,6 +16,7 @@ from dexprior.families.sensors.imu import Imu, ImuConfig, InertialConfig
 from dexprior.families.sensors.models import SENSORS, SensorModels
 from dexprior.families.sensors.native import write_latency
 from dexprior.families.sensors.sampler import Sampler
+from dexprior.families.sensors.sight import SightConfig
 from dexprior.families.sensors.tactile import Tactile, TactileConfig
 from dexprior.families.sensors.transport import Transport, TransportConfig, newest
 
@@ -35,6 +36,7 @@ __all__ = [
     "DepthConfig",
     "FlareConfig",
     "RollingShutterConfig",
+    "SightConfig",
     "lens_flare",
     "rolling_shutter",
     "row_times",

@@ -7,12 +7,16 @@ What they do to a world is said in `dexprior.worlds.tasks.sensing`.
 
 from __future__ import annotations
 
-from dexprior.config import config
+from pathlib import Path
+
+from dexprior.config import config, validate
 from dexprior.families.gaps import Gap
 from dexprior.families.sensors.encoder import EncoderConfig
 from dexprior.families.sensors.force_torque import ForceTorqueConfig
+from dexprior.families.sensors.sight import SightConfig
 from dexprior.families.sensors.tactile import TactileConfig
 from dexprior.families.sensors.transport import TransportConfig
+from dexprior.reading import read_json_object
 
 __all__ = ["SENSORS", "SensorModels"]
 
@@ -27,6 +31,8 @@ class SensorModels:
     """At every wrist."""
     tactile: TactileConfig | None = None
     """Of every fingertip."""
+    sight: SightConfig | None = None
+    """Of the camera that points of objects come from: it does not see through things."""
     observation: TransportConfig | None = None
     """On the way of observations, one packet a control period."""
     command: TransportConfig | None = None
@@ -37,8 +43,24 @@ class SensorModels:
         """Names of those that are on."""
         return tuple(name for name in SENSORS if getattr(self, name) is not None)
 
+    @property
+    def labels(self) -> bool:
+        """Whether points of objects come with the body that they lie on."""
+        return self.sight is None or self.sight.labels
+
+    @classmethod
+    def read(cls, path: str | Path) -> SensorModels:
+        """Those of a JSON file, as `dexprior ledger fit-noise` writes it.
+
+        Raises:
+            BadInput: a missing or damaged file.
+            ConfigError: one that holds something else; named.
+        """
+        return validate(cls, read_json_object(path), where=str(path))
+
 
 SENSORS: dict[str, Gap] = {
-    "encoder": "sensor", "force_torque": "sensor", "tactile": "sensor", "observation": "sensor", "command": "sensor",
+    "encoder": "sensor", "force_torque": "sensor", "tactile": "sensor", "sight": "visual", "observation": "sensor",
+    "command": "sensor",
 }  # fmt: skip
 """Name -> the gap that it belongs to."""

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.studies.mini_lab.settings import LabConfig
-from dexprior.studies.mini_lab.trials import Policy, episodes, repeated
+from dexprior.studies.mini_lab.trials import episodes, repeated
 from dexprior.studies.mini_lab.worlds import assumed_family, levels
-from dexprior.worlds.tasks import Task, TaskWorlds
+from dexprior.worlds.tasks import Player, Task, TaskWorlds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,7 +24,7 @@ _INSTANCES = 16  # at each
 
 
 def success_over_friction(
-    task: Task, config: LabConfig, policies: Mapping[str, Policy], *, seed: int
+    task: Task, config: LabConfig, policies: Mapping[str, Player], *, seed: int
 ) -> dict[str, Float[np.ndarray, " friction"]]:
     """Success rates at `FRICTIONS`, on the same instances for every policy; no panel and no training shows them.
 

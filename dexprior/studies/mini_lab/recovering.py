@@ -14,15 +14,15 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.families import ParameterFamily
+from dexprior.robots.claw import PALM_TOP, claw_action, claw_joints
 from dexprior.studies.mini_lab.gait import GAIT
 from dexprior.studies.mini_lab.rounds import LabRound
-from dexprior.studies.mini_lab.trials import Outcomes, Policy, episodes, gait_policy, repeated, train_gait
+from dexprior.studies.mini_lab.trials import Outcomes, episodes, gait_policy, repeated, train_gait
 from dexprior.studies.mini_lab.worlds import TRAINED
 from dexprior.transfer.conditioning import Side
 from dexprior.transfer.recovery import ProgressMonitor, Recovering
 from dexprior.transfer.updating import added_by, blamed_parameters
-from dexprior.worlds.claw import PALM_TOP, claw_action, claw_joints
-from dexprior.worlds.tasks import TaskWorlds
+from dexprior.worlds.tasks import Player, TaskWorlds
 
 __all__ = ["Recovery", "learn_recovery"]
 
@@ -101,7 +101,7 @@ def learn_recovery(before: LabRound) -> Recovery:
     )  # fmt: skip
 
 
-def _around(before: LabRound, monitor: ProgressMonitor, retry: Policy) -> Recovering:
+def _around(before: LabRound, monitor: ProgressMonitor, retry: Player) -> Recovering:
     dt, settings = before.probe.task.control_dt, before.config.recovery
     around = np.arange(4) * np.pi / 2
     radius, height = _OPEN

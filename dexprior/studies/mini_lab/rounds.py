@@ -17,14 +17,14 @@ from dexprior.errors import ArtifactError
 from dexprior.families import ParameterFamily
 from dexprior.reading import as_described
 from dexprior.studies.mini_lab.settings import LabConfig
-from dexprior.studies.mini_lab.trials import Outcomes, Policy, episodes
+from dexprior.studies.mini_lab.trials import Outcomes, episodes
 from dexprior.studies.mini_lab.worlds import FRICTION, other_family, probe_of
 from dexprior.transfer.diagnosis import CAUSES, Diagnosis, SignatureBank, Trial, diagnose
 from dexprior.transfer.divergence import DivergenceDetector, Signals, distance
 from dexprior.transfer.ledger import Ledger, WorldResult
 from dexprior.transfer.page import Page, ledger_section
 from dexprior.transfer.replay import CHANNELS, Probe, replay
-from dexprior.worlds.tasks import Task, TaskWorlds, make_task
+from dexprior.worlds.tasks import Player, Task, TaskWorlds, make_task
 
 __all__ = ["LabRound", "lab_task", "play_round", "read_lab_round", "save_round"]
 
@@ -60,7 +60,7 @@ def lab_task() -> Task:
 
 def play_round(
     number: int,
-    policy: Policy,
+    policy: Player,
     shares: Float[np.ndarray, " 7"],
     family: ParameterFamily,
     config: LabConfig,

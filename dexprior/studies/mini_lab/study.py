@@ -24,12 +24,12 @@ from dexprior.studies.mini_lab.page import draw_success, success_over_friction
 from dexprior.studies.mini_lab.recovering import learn_recovery
 from dexprior.studies.mini_lab.rounds import LabRound, lab_task, play_round, read_lab_round, save_round
 from dexprior.studies.mini_lab.settings import LabConfig
-from dexprior.studies.mini_lab.trials import Policy, episodes, gait_policy, train_gait
+from dexprior.studies.mini_lab.trials import episodes, gait_policy, train_gait
 from dexprior.studies.mini_lab.worlds import assumed_family, levels
 from dexprior.transfer.page import Page, ledger_section
 from dexprior.transfer.summaries import observations_of, predict
 from dexprior.transfer.updating import blamed_parameters, update_family
-from dexprior.worlds.tasks import TaskWorlds
+from dexprior.worlds.tasks import Player, TaskWorlds
 
 __all__ = ["By", "Updated", "first_round", "next_round", "run_lab", "untrained", "update_folder"]
 
@@ -42,7 +42,7 @@ class Updated:
     """A round's answer, played."""
 
     round: LabRound
-    policy: Policy
+    policy: Player
     """What acted in it."""
     comparison: Comparison
     """Success in the other world, after against before, on the same instances."""
@@ -162,7 +162,7 @@ def untrained_success(config: LabConfig, *, seed: int) -> np.ndarray:
     ).success  # fmt: skip
 
 
-def _by_family(before: LabRound) -> tuple[LabRound, Policy, dict[str, Any]]:
+def _by_family(before: LabRound) -> tuple[LabRound, Player, dict[str, Any]]:
     """Fit what the diagnosis blames to the real replays, train again over the new family from the old gait."""
     config, task = before.config, before.probe.task
     update = update_family(
@@ -184,7 +184,7 @@ def _by_family(before: LabRound) -> tuple[LabRound, Policy, dict[str, Any]]:
     return after, policy, update.as_dict() | {"training_cost": cost}
 
 
-def _by_recovery(before: LabRound) -> tuple[LabRound, Policy, dict[str, Any]]:
+def _by_recovery(before: LabRound) -> tuple[LabRound, Player, dict[str, Any]]:
     """The same gait, a retreat where less of the way is done than ever in the simulator, then a second gait."""
     found = learn_recovery(before)
     policy = found.policy(before)

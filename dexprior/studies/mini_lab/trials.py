@@ -14,12 +14,9 @@ from dexprior.stats.minimize import minimize_cma
 from dexprior.studies.mini_lab.gait import GAIT, gait
 from dexprior.studies.mini_lab.settings import TrainingConfig
 from dexprior.worlds.measures import slip_rate
-from dexprior.worlds.tasks import Scenes, Task, TaskWorlds
+from dexprior.worlds.tasks import Player, Scenes, Task, TaskWorlds, episode
 
-__all__ = ["Outcomes", "Policy", "cost_of", "episodes", "gait_policy", "repeated", "train_gait"]
-
-Policy = Callable[[Any, Any, float, np.ndarray], Float[np.ndarray, "n action"]]
-"""(truth, robots, seconds since reset, memory (n, 4)) -> actions."""
+__all__ = ["Outcomes", "cost_of", "episodes", "gait_policy", "repeated", "train_gait"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +44,7 @@ class Outcomes:
         return np.nan_to_num(slip_rate(self.slip, self.held))
 
 
-def gait_policy(shares: Float[np.ndarray, "... 7"], dt: float) -> Policy:
+def gait_policy(shares: Float[np.ndarray, "... 7"], dt: float) -> Player:
     """A gait as a policy: one row of shares for all worlds, or one a world."""
 
     def act(truth: Any, robots: Any, t: float, memory: np.ndarray) -> np.ndarray:
@@ -62,7 +59,7 @@ def repeated(scenes: Scenes, times: int) -> Scenes:
 
 
 def episodes(
-    worlds: TaskWorlds, policy: Policy, scenes: Scenes, values: Float[np.ndarray, "n parameter"], seconds: float
+    worlds: TaskWorlds, policy: Player, scenes: Scenes, values: Float[np.ndarray, "n parameter"], seconds: float
 ) -> Outcomes:
     """Let a policy act in every world.
 
@@ -75,17 +72,14 @@ def episodes(
     """
     task, n = worlds.task, worlds.n
     worlds.reset(np.arange(n), scenes, [worlds.family.as_dict(row) for row in values])
-    memory, lost, first = np.zeros((n, 4)), np.zeros(n, dtype=bool), np.full(n, np.inf)
+    lost, first = np.zeros(n, dtype=bool), np.full(n, np.inf)
     rows: dict[str, list[np.ndarray]] = {"remains": [], "slip": [], "held": [], "actions": []}
-    truth = worlds.truth()
-    for k in range(round(seconds / task.control_dt)):
-        rows["remains"].append(np.abs(truth["error"]))
-        action = np.clip(policy(truth, worlds.view.rigs, k * task.control_dt, memory), -1.0, 1.0)
-        worlds.step(action)
-        truth = worlds.truth()
+    for step in episode(worlds, policy, seconds=seconds):
+        truth = step.truth
         lost |= task.failure(truth)
-        first = np.where(task.success(truth) & ~lost & np.isinf(first), (k + 1) * task.control_dt, first)
-        for name, value in (("slip", truth["slip"]), ("held", truth["held"]), ("actions", action)):
+        first = np.where(task.success(truth) & ~lost & np.isinf(first), (step.number + 1) * task.control_dt, first)
+        rows["remains"].append(np.abs(step.before["error"]))
+        for name, value in (("slip", truth["slip"]), ("held", truth["held"]), ("actions", step.action)):
             rows[name].append(np.array(value))
     return Outcomes(
         success=np.isfinite(first) & ~lost, seconds=first, left=np.abs(truth["error"]), lost=lost,
@@ -108,7 +102,7 @@ def train_gait(
     settings: TrainingConfig,
     seconds: float,
     seed: int,
-    within: Callable[[Policy], Policy] = lambda policy: policy,
+    within: Callable[[Player], Player] = lambda policy: policy,
 ) -> tuple[Float[np.ndarray, " 7"], float]:
     """CMA-ES over the gait's numbers, on instances that no panel shows, each at every level.
 

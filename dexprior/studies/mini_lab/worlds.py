@@ -9,10 +9,10 @@ from jaxtyping import Float
 
 from dexprior.families import ParameterFamily
 from dexprior.studies.mini_lab.settings import LabConfig
-from dexprior.studies.mini_lab.trials import Policy, episodes
+from dexprior.studies.mini_lab.trials import episodes
 from dexprior.transfer.diagnosis import identified
 from dexprior.transfer.replay import Probe
-from dexprior.worlds.tasks import Scenes, Task, TaskWorlds
+from dexprior.worlds.tasks import Player, Scenes, Task, TaskWorlds
 
 __all__ = ["FRICTION", "TRAINED", "assumed_family", "levels", "other_family", "probe_of"]
 
@@ -42,7 +42,7 @@ def levels(family: ParameterFamily, frictions: tuple[float, ...] | None) -> Floa
     return rows
 
 
-def probe_of(task: Task, policy: Policy, family: ParameterFamily, scene: Scenes, seconds: float) -> Probe:
+def probe_of(task: Task, policy: Player, family: ParameterFamily, scene: Scenes, seconds: float) -> Probe:
     """What a policy commands in the middle of a family, to be replayed elsewhere.
 
     Args:

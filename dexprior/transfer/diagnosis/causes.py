@@ -152,7 +152,7 @@ def injectable(cause: Cause, task: Task) -> bool:
     """Whether a task has what a cause acts on."""
     if cause.kind == "injector":
         try:
-            inject(task, {cause.target: 1.0})
+            inject(task, {cause.target: 1.0}).layout()  # what an injector acts on is looked for in the scene
         except BadInput:
             return False
     return cause.kind in ("injector", "sensor") or bool(_columns(cause, everything(task)))

@@ -6,19 +6,21 @@ dexprior ledger add runs/round-1        # checks them; writes ledger.json and le
 dexprior ledger update runs/round-1 out=runs/round-2   # fits the family to the replays; the next round's folder
 """
 
-from dexprior.transfer.rounds.adding import add_round
-from dexprior.transfer.rounds.answering import AnswerConfig, answer_round
+from dexprior.transfer.rounds.adding import add_round, explain_replays
+from dexprior.transfer.rounds.answering import AnswerConfig, Retrain, answer_round
 from dexprior.transfer.rounds.history import compare_rounds
 from dexprior.transfer.rounds.reading import COLUMNS, Round, RoundConfig, read_round, write_template
 
 __all__ = [
     "COLUMNS",
     "AnswerConfig",
+    "Retrain",
     "Round",
     "RoundConfig",
     "add_round",
     "answer_round",
     "compare_rounds",
+    "explain_replays",
     "read_round",
     "write_template",
 ]

@@ -41,7 +41,7 @@ from dexprior.types import Channel
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["EXPLANATION", "Replays", "add_round", "evidence_hash", "read_replays"]
+__all__ = ["EXPLANATION", "Replays", "add_round", "evidence_hash", "explain_replays", "read_replays"]
 
 EXPLANATION = "explanation.json"
 """File of a round's diagnosis with its causes."""
@@ -100,15 +100,11 @@ def add_round(
         notes += more
     diagnosis = prior_of_failures(found.trials)
     if found.settings.probe is not None and found.settings.replays is not None:
-        replays, explained = _explain_replays(
-            Probe.read(folder / found.settings.probe), folder / found.settings.replays, found,
-            divergence or DivergenceConfig(), bank or BankConfig(), seed,
-        )  # fmt: skip
-        compared.append(replays)
+        looked = divergence or DivergenceConfig()
+        logged, explained, said = explain_replays(folder, found, divergence=looked, bank=bank, seed=seed)
+        compared.append(_Compared.of("Replays of the probe", logged.simulated, logged.real, looked, seed))
         diagnosis = explained.gaps
-        evidence = {"evidence": evidence_hash(folder, found)}
-        write_json(folder / EXPLANATION, explained.to_json() | evidence)  # what `ledger update` begins with
-        notes.append(f"The probe's replays: {_said(explained)}.")
+        notes.append(said)
     measured_in = sorted({name for c in compared for name in c.distance})
     mean = {name: float(np.mean([c.distance[name] for c in compared if name in c.distance])) for name in measured_in}
     ledger = replace(
@@ -188,18 +184,44 @@ def read_replays(
     return Replays(real, simulated)
 
 
-def _explain_replays(
-    probe: Probe, replays: Path, found: Round, divergence: DivergenceConfig, size: BankConfig, seed: int
-) -> tuple[_Compared, Diagnosis]:
-    """Compare and explain a robot that replayed a probe, against the family that the round assumed."""
+def explain_replays(
+    folder: str | Path,
+    found: Round,
+    *,
+    divergence: DivergenceConfig | None = None,
+    bank: BankConfig | None = None,
+    seed: int,
+) -> tuple[Replays, Diagnosis, str]:
+    """Explain a robot that replayed a round's probe, against the family that the round assumed; write explanation.json,
+    with which `answer_round` begins.
+
+    Args:
+        folder: of the round.
+        found: the round, with probe and replays.
+        divergence: what the simulated replays are to be enough for; by default there is one.
+        bank: how much is simulated.
+        seed: of all that is.
+
+    Returns:
+        The replays, the diagnosis, and a sentence for the ledger's notes.
+
+    Raises:
+        BadInput: what `read_replays` refuses.
+        ArtifactError: a probe or a trace that cannot be read.
+    """
+    folder, size = Path(folder), bank or BankConfig()
+    assert found.settings.probe is not None
+    assert found.settings.replays is not None
+    probe = Probe.read(folder / found.settings.probe)
     family = completed(probe.task, found.family)
-    logged = read_replays(probe, replays, family, config=divergence, seed=seed)
-    bank = SignatureBank.make(
+    logged = read_replays(probe, folder / found.settings.replays, family, config=divergence, seed=seed)
+    signatures = SignatureBank.make(
         probe, CAUSES, repeats=logged.real.repeats, null=size.null, each=size.each, channels=tuple(logged.real.values),
         family=family, seed=seed,
     )  # fmt: skip
-    compared = _Compared.of("Replays of the probe", logged.simulated, logged.real, divergence, seed)
-    return compared, diagnose(bank, logged.real, trials=found.trials)[0]
+    diagnosis = diagnose(signatures, logged.real, trials=found.trials)[0]
+    write_json(folder / EXPLANATION, diagnosis.to_json() | {"evidence": evidence_hash(folder, found)})
+    return logged, diagnosis, f"The probe's replays: {_said(diagnosis)}."
 
 
 def _said(diagnosis: Diagnosis) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import shutil
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -19,14 +20,15 @@ from jaxtyping import Bool
 from dexprior.artifacts import make_header, read_object, write_json
 from dexprior.config import Ge, Gt, config
 from dexprior.envs.panel import Panel
-from dexprior.envs.tasks import TaskVectorEnv, play, player_of
+from dexprior.envs.sim import SimBackend
+from dexprior.envs.tasks import play, player_of
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.families import ParameterFamily
 from dexprior.reading import as_described, flag, mapping, number
 from dexprior.stats import Rate, compare_pairs
 from dexprior.transfer.conditioning import ConditioningConfig, SamplerConfig
 from dexprior.transfer.diagnosis import UNKNOWN, cause_of, completed
-from dexprior.transfer.replay import Probe
+from dexprior.transfer.replay import Probe, until_touched
 from dexprior.transfer.rounds.adding import EXPLANATION, evidence_hash, read_replays
 from dexprior.transfer.rounds.reading import Round, read_round, write_template
 from dexprior.transfer.summaries import moving, observations_of, predict, whitened
@@ -37,20 +39,25 @@ __all__ = ["AnswerConfig", "answer_round"]
 
 _SCHEMA = "dexprior.round-update/1"
 _FAMILY, _PROBE = "family.json", "probe.json"
+_NEXT = 1e-6  # [s] by which the last sample may come early
+Retrain = Callable[[Path], dict[str, Any]]
+"""File of a family -> entries of `update.json`: `policy`, which acts in the next round, `player`, `success`,
+`comparison` and `left_to_do`."""
 
 
 @config
 class AnswerConfig:
     """How a round is answered."""
 
-    window: Annotated[float, Gt(0.1)] = 0.8
-    """Of the replays to which parameters are fitted [s]; later, contacts have diverged."""
+    window: Annotated[float, Gt(0.1)] | None = None
+    """Of the replays to which parameters are fitted [s]; by default until 0.8 s after the first touch: later, contacts
+    have diverged."""
     others: Annotated[int, Ge(8)] = 48
     """Draws of the parameters that are not blamed: what they do counts as noise."""
     panel: Annotated[int, Ge(2)] = 32
     """Instances on which the family before and after are compared."""
     player: Literal["expert", "random", "still"] = "expert"
-    """Who is let act on them: the task's `expert`, `random` or `still`."""
+    """Who is let act on them where no policy is trained again: the task's `expert`, `random` or `still`."""
     update: UpdateConfig = UpdateConfig(
         conditioning=ConditioningConfig(sampler=SamplerConfig(particles=32, moves=8), population=8, evaluations=48)
     )
@@ -62,18 +69,19 @@ def answer_round(
     out: str | Path,
     settings: AnswerConfig | None = None,
     *,
+    retrain: Retrain | None = None,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Fit what a round's diagnosis blames, and write the next round's folder.
 
     `out` then holds `family.json`, the probe, `round.yaml` with what was done, an empty `trials.csv` and `update.json`:
-    the fit, success of the player on one panel over both families, and what is left to do. No policy is trained: the
-    suite has no trainer.
+    the fit, success of who acts before and after, and what is left to do.
 
     Args:
         folder: of a round that `add_round` has read.
         out: of the next one; new.
         settings: the defaults if None.
+        retrain: given the file of the new family, trains who acts again; without it a player plays over both families.
         seed: of fit and panel.
 
     Raises:
@@ -94,23 +102,22 @@ def answer_round(
     probe = Probe.read(folder / str(given.probe))
     if given.task in SUITE and given.task != probe.task.name:
         raise BadInput(f"{folder / 'round.yaml'}: task is {given.task!r}, its probe is of {probe.task.name!r}")
-    if settings.player == "expert":
+    if retrain is None and settings.player == "expert":
         expert_of(probe.task.name)  # a task without one is named before the fit
     assert found.family is not None
     whole = completed(probe.task, found.family)
     causes = _causes(folder, found, whole, settings.update)
     real = read_replays(probe, folder / str(given.replays), whole, seed=seed).real
     channels = tuple(real.values)
-    blamed = moving(
-        probe, whole, blamed_parameters(whole, causes, settings.update), window=settings.window, channels=channels
-    )
+    window = settings.window or len(until_touched(probe, whole).actions) * probe.task.control_dt - _NEXT
+    blamed = moving(probe, whole, blamed_parameters(whole, causes, settings.update), window=window, channels=channels)
     if not blamed:
         raise BadInput(f"{folder}: none of what the diagnosis blames moves anything in {', '.join(channels)}")
-    simulate = partial(predict, probe, whole, window=settings.window, channels=channels)
+    simulate = partial(predict, probe, whole, window=window, channels=channels)
     others = whole.sample(np.random.default_rng([seed, 1]), settings.others)
     for name in blamed:
         others[:, whole.names.index(name)] = whole.medians()[whole.names.index(name)]
-    seen, W = whitened(observations_of(real, settings.window), simulate(others))
+    seen, W = whitened(observations_of(real, window), simulate(others))
     out.mkdir(parents=True, exist_ok=True)
     update = update_family(
         whole, seen, simulate=lambda values: simulate(values) @ W.T,
@@ -120,30 +127,24 @@ def answer_round(
     family = ParameterFamily(
         update.family.name, tuple(p for p in update.family.parameters if p.name in named), update.family.density
     )
-    before, after = (_solved(probe.task, f, settings, seed) for f in (whole, completed(probe.task, family)))
-    comparison = compare_pairs(after, before, names=("after", "before"))
-    left = (
-        f"the expert is scripted and needs no training; try it on the robot and fill in {out}"
-        if given.policy == "expert"
-        else f"train the policy {given.policy!r} again over {out / _FAMILY} yourself, e.g. in TaskVectorEnv(task, n, "
-        f"family=ParameterFamily.read({str(out / _FAMILY)!r})): no verb of dexprior trains {probe.task.name!r}, "
-        "train-policy knows insertion and push"
-    )
     write_json(out / _FAMILY, family.to_json())
     shutil.copyfile(folder / str(given.probe), out / _PROBE)
+    if retrain is not None:
+        answer = retrain(out / _FAMILY)
+    else:
+        answer = _played(probe.task, whole, family, settings, seed)
+        answer |= {"policy": given.policy, "left_to_do": _left(given.policy, probe.task, out)}
     result = {
         "header": asdict(make_header(_SCHEMA, producer="ledger update")),
         "round": given.round, "task": probe.task.name, "blamed": list(blamed), "actions": list(update.actions),
-        "found": update.as_dict(), "player": settings.player,
-        "success": {"before": _rate(before), "after": _rate(after)}, "comparison": comparison.as_dict(),
+        "found": update.as_dict(), **answer,
         "trials": {name: world["k"] / world["n"] for name, world in found.ledger.to_json()["success"].items()},
-        "left_to_do": left,
     }  # fmt: skip
     write_json(out / "update.json", result)
     write_template(  # last: a folder with a round.yaml has all that it names
         out,
         {
-            "round": _next(given.round), "policy": given.policy, "task": given.task, "panel": given.panel,
+            "round": _next(given.round), "policy": answer["policy"], "task": given.task, "panel": given.panel,
             "sim": given.sim, "real": given.real, "family": _FAMILY, "probe": _PROBE, "replays": "replays",
             "actions": update.actions, "assumptions": given.assumptions,
         },
@@ -186,15 +187,31 @@ def _causes(folder: Path, found: Round, family: ParameterFamily, settings: Updat
     return causes
 
 
+def _played(
+    task: Task, before: ParameterFamily, after: ParameterFamily, settings: AnswerConfig, seed: int
+) -> dict[str, Any]:
+    """Success of a player over both families."""
+    solved = [_solved(task, family, settings, seed) for family in (before, completed(task, after))]
+    comparison = compare_pairs(solved[1], solved[0], names=("after", "before"))
+    success = {"before": _rate(solved[0]), "after": _rate(solved[1])}
+    return {"player": settings.player, "success": success, "comparison": comparison.as_dict()}
+
+
+def _left(policy: str, task: Task, out: Path) -> str:
+    if policy == "expert":
+        return f"the expert is scripted and needs no training; try it on the robot and fill in {out}"
+    return (
+        f"{policy!r} is no folder of a policy: train it again over {out / _FAMILY} yourself (`dexprior train-policy "
+        f"task={task.name} family={out / _FAMILY}`), then fill in {out}"
+    )
+
+
 def _solved(task: Task, family: ParameterFamily, settings: AnswerConfig, seed: int) -> Bool[np.ndarray, " n"]:
     """On one panel, whatever the family."""
     panel = Panel.sample("update", task, settings.panel, seed=seed, family=family)
-    env = TaskVectorEnv(task, settings.panel, panel=panel, autoreset=False)
-    env.reset()
-    try:
-        return play(env, player_of(settings.player, env, seed=seed)).solved
-    finally:
-        env.close()
+    backend = SimBackend(task, settings.panel, family=family)
+    backend.reset(panel)
+    return play(backend.worlds, player_of(settings.player, backend.worlds, seed=seed)).solved
 
 
 def _rate(solved: Bool[np.ndarray, " n"]) -> dict[str, Any]:

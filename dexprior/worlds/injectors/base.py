@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from dexprior.families import ParameterFamily
-from dexprior.worlds.rigs import Rig
+from dexprior.robots.rigs import Rig
 
 if TYPE_CHECKING:
     import mujoco

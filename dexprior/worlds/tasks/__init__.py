@@ -11,10 +11,12 @@ from dexprior.worlds.tasks.actions import ActionSpec, ArmAction, RobotCommand
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.checking import check_task
 from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
+from dexprior.worlds.tasks.episodes import Player, Step, episode
 from dexprior.worlds.tasks.folding import Folding, FoldingConfig
 from dexprior.worlds.tasks.handover import Handover, HandoverConfig
 from dexprior.worlds.tasks.injected import inject
 from dexprior.worlds.tasks.insertion import Insertion, InsertionConfig
+from dexprior.worlds.tasks.learned import learned_family
 from dexprior.worlds.tasks.nut_bolt import NutBolt, NutBoltConfig
 from dexprior.worlds.tasks.peg import Peg, PegConfig
 from dexprior.worlds.tasks.pick_place import PickPlace, PickPlaceConfig
@@ -28,6 +30,7 @@ from dexprior.worlds.tasks.suite import (
     human_task,
     make_task,
     register_task,
+    robot_task,
     strategies_of,
     strategy_of,
 )
@@ -44,6 +47,7 @@ __all__ = [
     "human_task",
     "make_task",
     "register_task",
+    "robot_task",
     "strategies_of",
     "strategy_of",
     "CubeInHand",
@@ -65,6 +69,7 @@ __all__ = [
     "Wipe",
     "WipeConfig",
     "inject",
+    "learned_family",
     # worlds
     "ActionSpec",
     "ArmAction",
@@ -73,6 +78,9 @@ __all__ = [
     "RobotCommand",
     "TaskWorlds",
     "View",
+    "Player",
+    "Step",
+    "episode",
     "Recording",
     "record",
     # what a task is made of

@@ -12,10 +12,10 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from dexprior.errors import BadInput
-from dexprior.worlds.rigs import Rig
+from dexprior.robots.rigs import Rig
 
 __all__ = ["MAX_JOINT_SPEED", "MAX_TWIST", "ActionSpec", "ArmAction", "RobotCommand"]
 
@@ -35,6 +35,8 @@ class RobotCommand:
     """Twist of the tool centre point in base axes [m/s, rad/s], or one speed a joint [rad/s, m/s]."""
     end: Float[np.ndarray, "n actuator"]
     """Control of each actuator of the end effector, in its own unit (m, rad, or N of a tendon)."""
+    saturated: Int[np.ndarray, " n"] | None = None
+    """How many of the arm's numbers were clipped where it was made of an action; None where it was not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +65,9 @@ class ActionSpec:
         return self.columns[-1][1].stop if self.rigs else 0
 
     def commands(self, action: Float[np.ndarray, "n action"]) -> tuple[RobotCommand, ...]:
-        """Commands of actions, one a robot; what lies beyond [-1, 1] is clipped.
+        """Commands of actions, one a robot; what lies beyond [-1, 1] is clipped, and counted where it is the arm's.
+
+        Beyond an end effector's ends there is nothing to ask for: open is open. Beyond the arm's fastest there is.
 
         A value that is not finite passes: simulators refuse it, and a robot's safety gate has to see it to stop.
 
@@ -73,9 +77,10 @@ class ActionSpec:
         action = np.asarray(action, dtype=np.float64)
         if action.ndim != 2 or action.shape[1] != self.size:
             raise BadInput(f"actions of shape {action.shape}, expected (n, {self.size})")
+        beyond = np.abs(action) > 1.0
         action = np.clip(action, -1.0, 1.0)
         return tuple(
-            RobotCommand(action[:, arm] * self._scale(rig), rig.end_control(action[:, end]))
+            RobotCommand(action[:, arm] * self._scale(rig), rig.end_control(action[:, end]), beyond[:, arm].sum(axis=1))
             for rig, (arm, end) in zip(self.rigs, self.columns)
         )
 

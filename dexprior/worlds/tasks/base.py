@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
-import dexprior.worlds.named_robots  # noqa: F401  # registers arms and hands by name
 from dexprior.errors import BadInput
 from dexprior.families import ParameterFamily
-from dexprior.worlds.rigs import Rig
+from dexprior.robots.rigs import Rig
 from dexprior.worlds.tasks.parts import Part
 
 if TYPE_CHECKING:
@@ -52,8 +51,6 @@ class Task(ABC):
     name: ClassVar[str]
     control_dt: ClassVar[float] = 0.04
     """Seconds between commands."""
-    horizon: ClassVar[float]
-    """Seconds in an episode."""
     settle: ClassVar[float] = 0.0
     """Seconds that pass between `place` and the start of an episode, under the controls that `place` set."""
     family: ClassVar[ParameterFamily]
@@ -68,6 +65,11 @@ class Task(ABC):
     """Pairs of bodies or geoms whose impacts a collision model may answer."""
 
     @property
+    @abstractmethod
+    def horizon(self) -> float:
+        """Seconds in an episode; a class variable where they do not depend on the settings."""
+
+    @property
     def steps(self) -> int:
         """Commands in an episode."""
         return round(self.horizon / self.control_dt)
@@ -79,7 +81,8 @@ class Task(ABC):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What the scene is made of; one of them moves. A task that names none has no demonstrations."""
+        """What the scene is made of; one of them moves, and is brought to the first of the others where there are any.
+        A task that names none has no demonstrations."""
         return ()
 
     @property

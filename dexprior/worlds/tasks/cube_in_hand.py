@@ -12,7 +12,6 @@ from typing import Annotated, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 
-import dexprior.worlds.claw  # noqa: F401  # registers the hand
 from dexprior.config import Ge, Gt, Le, config
 from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
@@ -25,9 +24,9 @@ from dexprior.geometry.rotations import (
     wrap_angle,
     yaw_of,
 )
-from dexprior.worlds.kinematics import ChainKinematics
+from dexprior.robots.kinematics import ChainKinematics
+from dexprior.robots.rigs import add_rig
 from dexprior.worlds.measures import tolerance
-from dexprior.worlds.rigs import add_rig
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
 from dexprior.worlds.tasks.parts import Part, box_surface

@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.geometry.rotations import quat_from_matrix
+from dexprior.robots.kinematics import ChainKinematics
+from dexprior.robots.rigs import Rig
 from dexprior.worlds.controller import CartesianVelocityController
-from dexprior.worlds.kinematics import ChainKinematics
-from dexprior.worlds.rigs import Rig
 from dexprior.worlds.tasks.actions import ArmAction, RobotCommand
 from dexprior.worlds.tasks.view import RigState, View
 

@@ -28,9 +28,10 @@ from dexprior.geometry.rotations import (
     quat_rotate,
 )
 from dexprior.geometry.timing import minimum_jerk
-from dexprior.worlds.human_rig import HINGE_NAMES, Contact, HandGrasp, gantry_from_wrist, solve_grasp
+from dexprior.robots.human_hand import HINGE_NAMES
+from dexprior.robots.rigs import add_rig, posture
+from dexprior.worlds.human_rig import Contact, HandGrasp, gantry_from_wrist, solve_grasp
 from dexprior.worlds.measures import tolerance
-from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.studio import add_camera
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors

@@ -37,6 +37,7 @@ class ParametersOfWorlds:
 
         self._family, self._configure = family, configure
         self._scratch = copy.copy(model)
+        self._data = mujoco.MjData(self._scratch)
         ends = ({p.name: end for p, end in zip(family.parameters, column)} for column in _ends(family))
         before = {name: np.array(_get(model, name)) for name in mujoco.batch.MODEL_FIELDS if _numeric(model, name)}
         touched: set[str] = set()
@@ -62,7 +63,7 @@ class ParametersOfWorlds:
             rows[world] = _get(self._scratch, name)
 
     def _apply(self, values: Mapping[str, float]) -> None:
-        self._configure(self._scratch, self._family.apply(self._scratch, values))
+        self._configure(self._scratch, self._family.apply(self._scratch, values, scratch=self._data))
 
 
 def _ends(family: ParameterFamily) -> tuple[list[float], list[float]]:

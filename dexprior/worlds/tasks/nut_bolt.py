@@ -14,13 +14,12 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-import dexprior.worlds.human_rig  # noqa: F401  # registers the human hand
 from dexprior.config import Ge, Gt, Le, config
 from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import quat_from_axis_angle, quat_from_yaw, quat_multiply, quat_rotate
+from dexprior.robots.rigs import add_rig, posture
 from dexprior.worlds.measures import tolerance
-from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
 from dexprior.worlds.tasks.parts import Part
@@ -99,7 +98,6 @@ class NutBolt(Task):
     config: NutBoltConfig = field(default_factory=NutBoltConfig)
 
     name: ClassVar[str] = "nut_bolt"
-    horizon: ClassVar[float] = 16.0
     settle: ClassVar[float] = 0.1
     family: ClassVar[ParameterFamily] = _TRAINING
     reality: ClassVar[ParameterFamily] = fixed_outside(
@@ -116,6 +114,11 @@ class NutBolt(Task):
         },
     )
     weights: ClassVar[dict[str, float]] = {"hold": 0.1, "align": 0.2, "level": 0.1, "engage": 0.5, "still": 0.1}
+
+    @property
+    def horizon(self) -> float:
+        """A nut that starts in the gripper has to be brought to the bolt, and may have to be taken anew."""
+        return 16.0 if self.config.start == "held" else 6.0
 
     @property
     def parts(self) -> tuple[Part, ...]:

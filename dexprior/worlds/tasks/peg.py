@@ -18,8 +18,8 @@ from dexprior.config import Ge, Gt, Le, Lt, config
 from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import quat_from_axis_angle, quat_multiply, quat_rotate
+from dexprior.robots.rigs import add_rig, posture
 from dexprior.worlds.measures import tolerance
-from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
 from dexprior.worlds.tasks.parts import Part, Surface, box_surface
@@ -59,6 +59,8 @@ class PegConfig:
     """How far the peg's end must lie below the rim."""
     stiffness: Annotated[float, Gt(0), Lt(1)] = 0.995
     """Impedance of the peg's contacts (`solimp`): at .995 a push of 5 N sinks in by under 0.02 mm."""
+    seconds: Annotated[float, Gt(0)] | None = None
+    """Length of an episode; None gives 3 s to a peg that is held, and 5 s to one that has to be taken first."""
     timestep: Annotated[float, Gt(0), Le(0.01)] = 0.002
     """Simulation step [s]."""
 
@@ -112,8 +114,8 @@ class Peg(Task):
 
     @property
     def horizon(self) -> float:  # type: ignore[override]  # a constant in other tasks
-        """Seconds in an episode: a peg that stands has to be taken first."""
-        return 3.0 if self.config.start == "held" else 5.0
+        """Seconds in an episode; see `PegConfig.seconds`."""
+        return self.config.seconds or (3.0 if self.config.start == "held" else 5.0)
 
     @property
     def parts(self) -> tuple[Part, ...]:

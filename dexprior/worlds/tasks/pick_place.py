@@ -9,14 +9,13 @@ from typing import Annotated, ClassVar
 import numpy as np
 from jaxtyping import Bool, Float
 
-import dexprior.worlds.human_rig  # noqa: F401  # registers the human hand
 from dexprior.config import Ge, Gt, Le, config
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
+from dexprior.robots.rigs import add_rig
 from dexprior.worlds.measures import tolerance
-from dexprior.worlds.rigs import add_rig
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
-from dexprior.worlds.tasks.parts import Part, box_surface
+from dexprior.worlds.tasks.parts import Part, box_surface, turned_surface
 from dexprior.worlds.tasks.scene import SURFACE, VISUAL, box_points, place_points, stage, stiffen, upright
 from dexprior.worlds.tasks.view import View
 
@@ -51,6 +50,8 @@ _TRAINING = ParameterFamily(
     ),
 )
 
+_THIN = 0.0005  # [m] half the thickness of the mark
+
 
 @dataclass(frozen=True)
 class PickPlace(Task):
@@ -74,12 +75,17 @@ class PickPlace(Task):
         },
     )
     weights: ClassVar[dict[str, float]] = {"reach": 0.15, "grasp": 0.15, "lift": 0.2, "carry": 0.4, "still": 0.1}
+    struck: ClassVar[tuple[tuple[str, str], ...]] = (("cube", "table"),)
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The block."""
-        surface = partial(box_surface, *[self.config.half_size] * 3)
-        return (Part(name="block", body="cube", moves=True, surface=surface),)
+        """The block, and the mark on the table."""
+        block = partial(box_surface, *[self.config.half_size] * 3)
+        disc = partial(turned_surface, ((0.0, self.config.reached), (-_THIN, _THIN)))
+        return (
+            Part(name="block", body="cube", moves=True, surface=block),
+            Part(name="mark", body="goal", moves=False, surface=disc),
+        )
 
     def layout(self) -> Layout:
         """A cube, a mark, and the robot."""
@@ -95,7 +101,7 @@ class PickPlace(Task):
         )  # fmt: skip
         goal = spec.worldbody.add_body(name="goal", mocap=True)
         goal.add_geom(
-            name="goal", type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=[c.reached, 0.0005, 0], rgba=[0.2, 0.6, 0.3, 1],
+            name="goal", type=mujoco.mjtGeom.mjGEOM_CYLINDER, size=[c.reached, _THIN, 0], rgba=[0.2, 0.6, 0.3, 1],
             **VISUAL,
         )  # fmt: skip
         rig = add_rig(spec, c.arm, c.end_effector)

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-import dexprior.worlds.tendon_hands  # noqa: F401  # registers the hands
 from dexprior.config import Gt, Le, config
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
+from dexprior.robots.rigs import add_rig, posture
 from dexprior.worlds.measures import TOUCH_ON, tolerance
-from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import pads, sensors
 from dexprior.worlds.tasks.parts import Part, ellipsoid_surface

@@ -6,15 +6,19 @@ expert, strategies = expert_of("pick_place"), strategies_of("pick_place")
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from dexprior.config import validate
 from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.tasks.base import Task
 from dexprior.worlds.tasks.cube_in_hand import CubeInHand, CubeInHandConfig
-from dexprior.worlds.tasks.experts import Expert
+from dexprior.worlds.tasks.episodes import Player
 from dexprior.worlds.tasks.experts.cube_in_hand import cube_in_hand
 from dexprior.worlds.tasks.experts.folding import folding
 from dexprior.worlds.tasks.experts.handover import handover
@@ -49,6 +53,7 @@ __all__ = [
     "human_task",
     "make_task",
     "register_task",
+    "robot_task",
     "strategies_of",
     "strategy_of",
 ]
@@ -62,7 +67,7 @@ class Entry:
     """Makes a task from a configuration."""
     settings: type
     """The configuration's class."""
-    expert: Expert | None = None
+    expert: Player | None = None
     """Shows that policies can solve it with the actions that they have."""
     strategies: tuple[Strategy, ...] = ()
     """Ways in which a human hand does it; without any it has no demonstrations."""
@@ -72,6 +77,8 @@ class Entry:
     """The setting that names the end effector in which a person's hand is put."""
     robot: Mapping[str, Any] = field(default_factory=dict)
     """Settings in which a robot does what the demonstrations show."""
+    gripper: Mapping[str, Any] = field(default_factory=dict)
+    """Settings by which its gripper follows them; see `dexprior.retarget.gripper.GripperConfig`."""
     warp: bool = False
     """Whether MuJoCo Warp steps it; all but the insertion are held against `mujoco.batch` in
     docs/measurements/worlds.md."""
@@ -86,13 +93,15 @@ SUITE: dict[str, Entry] = {
         expert=folding,
         strategies=FOLDING,
         variants=tuple({"side": side, "robots": 1} for side in (0.18, 0.20, 0.22)),
+        robot={"robots": 1},
+        gripper={"settling": 0.3, "release": 0.016},
     ),
     "insertion": Entry(
         task=Insertion,
         settings=InsertionConfig,
         expert=insertion,
         strategies=INSERTION,
-        variants=tuple({"outer_radius": radius, "cone": "elliptic"} for radius in (0.017, 0.018, 0.019)),
+        variants=tuple({"outer_radius": radius} for radius in (0.017, 0.018, 0.019)),
         warp=True,
     ),
     "nut_bolt": Entry(
@@ -105,6 +114,7 @@ SUITE: dict[str, Entry] = {
             for width in (0.034, 0.038, 0.042)
             for height in (0.010, 0.012)
         ),
+        robot={"start": "started"},
         warp=True,
     ),
     "peg": Entry(
@@ -117,7 +127,7 @@ SUITE: dict[str, Entry] = {
             for width in (0.008, 0.010, 0.012)
             for length in (0.028, 0.034)
         ),
-        robot={"start": "standing"},
+        robot={"start": "standing", "seconds": 8.0},
         warp=True,
     ),
     "pick_place": Entry(
@@ -126,6 +136,7 @@ SUITE: dict[str, Entry] = {
         expert=pick_place,
         strategies=PICK_PLACE,
         variants=tuple({"half_size": half} for half in (0.014, 0.016, 0.018, 0.020, 0.023)),
+        gripper={"force_gain": 6.0},
         warp=True,
     ),
     "soft_grasp": Entry(
@@ -135,6 +146,7 @@ SUITE: dict[str, Entry] = {
         strategies=SOFT_GRASP,
         variants=tuple({"fruit": fruit, "timestep": 0.004} for fruit in ("strawberry", "grape", "peach")),
         hand="hand",
+        gripper={"force_gain": 1.0, "least_force": 0.3},
     ),
     "wipe": Entry(task=Wipe, settings=WipeConfig, expert=wipe, warp=True),
 }
@@ -142,7 +154,7 @@ SUITE: dict[str, Entry] = {
 
 
 def register_task(kind: type[Task], settings: type, **known: Any) -> None:
-    """Add a task to the suite, under its class's `name`.
+    """Add a task to the suite, under its class's `name`, here and in the processes that are started from here.
 
     Args:
         kind: makes a task from a configuration.
@@ -155,6 +167,10 @@ def register_task(kind: type[Task], settings: type, **known: Any) -> None:
     entry = Entry(task=kind, settings=settings, **known)
     if SUITE.setdefault(kind.name, entry) != entry:
         raise BadInput(f"a task {kind.name!r} is registered already; choose another name")
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    own = [path for path in os.environ.get(_OWN, "").split(os.pathsep) if path]
+    if file is not None and not kind.__module__.startswith("dexprior.") and str(Path(file).resolve()) not in own:
+        os.environ[_OWN] = os.pathsep.join([*own, str(Path(file).resolve())])
 
 
 def make_task(
@@ -179,17 +195,27 @@ def make_task(
 
 
 def human_task(name: str, variant: int) -> Task:
-    """The task as a person does it: the human hand on a gantry, and one of the entry's variants.
+    """The task as a person does it: in its other world, the human hand on a gantry, and one of the entry's variants.
 
     Raises:
         UnknownName: a task without human demonstrations.
     """
     strategies_of(name)
     entry = SUITE[name]
-    return make_task(name, **{"arm": "gantry", entry.hand: "human_hand", **entry.variants[variant]})
+    return make_task(name, **{"arm": "gantry", entry.hand: "human_hand", **entry.variants[variant]}).other()
 
 
-def expert_of(task: str) -> Expert:
+def robot_task(name: str, **settings: Any) -> Task:
+    """The task as a robot does what the demonstrations show: in its entry's settings for that, unless others are given.
+
+    Raises:
+        UnknownName: no such task.
+        ConfigError: as for `make_task`.
+    """
+    return make_task(name, **{**_entry(name).robot, **settings})
+
+
+def expert_of(task: str) -> Player:
     """An expert by the task's name.
 
     Raises:
@@ -231,5 +257,21 @@ def strategy_of(task: str, sentence: str) -> Strategy:
 
 def _entry(name: str) -> Entry:
     if name not in SUITE:
+        _load_own()
+    if name not in SUITE:
         raise UnknownName("task", name, tuple(SUITE))
     return SUITE[name]
+
+
+_OWN = "DEXPRIOR_OWN_TASKS"
+"""Variable of the environment with the files that registered tasks in the process that started this one."""
+
+
+def _load_own() -> None:
+    """Run the files whose tasks the process that started this one knows."""
+    for path in (path for path in os.environ.get(_OWN, "").split(os.pathsep) if path):
+        name = f"_own_task_{Path(path).stem}"
+        spec = None if name in sys.modules else importlib.util.spec_from_file_location(name, path)
+        if spec is not None and spec.loader is not None and Path(path).is_file():
+            sys.modules[name] = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(sys.modules[name])

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.robots.rigs import Rig
 from dexprior.worlds.engine import Engine
 from dexprior.worlds.measures import TOUCH_ON, slip_speed
-from dexprior.worlds.rigs import Rig
 
 if TYPE_CHECKING:
     import mujoco

@@ -18,8 +18,8 @@ from dexprior.config import Ge, Gt, Le, config
 from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import quat_rotate
+from dexprior.robots.rigs import add_rig, posture
 from dexprior.worlds.measures import tolerance
-from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import mass_of, pads, sensors
 from dexprior.worlds.tasks.parts import Part, box_surface

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import Event, ParameterFamily, Phenomena, SensorModels
@@ -17,6 +17,7 @@ from dexprior.worlds.tasks.base import Scenes, Task, Truth
 from dexprior.worlds.tasks.models import ParametersOfWorlds
 from dexprior.worlds.tasks.phenomena import PhenomenaOfWorlds, govern
 from dexprior.worlds.tasks.robots import RobotsOfWorlds
+from dexprior.worlds.tasks.sight import Sight
 from dexprior.worlds.tasks.timeline import Timeline
 from dexprior.worlds.tasks.transmission import Transmission, set_servos
 from dexprior.worlds.tasks.view import RigState, View
@@ -124,7 +125,10 @@ class TaskWorlds:
         # of what follows, and must not happen within an episode
         task.cloud(self.view, self.truth())
         self.view.memory.clear()
-        if sensors is not None and sensors.active:
+        self._sight = None if sensors is None or sensors.sight is None else Sight(sensors.sight, self.view, task.bodies)
+        self.labels = sensors is None or sensors.labels
+        """Whether the place of a seen point says which body it lies on."""
+        if sensors is not None and set(sensors.active) - {"sight"}:
             self._robots.fit(sensors)
 
     @property
@@ -173,6 +177,8 @@ class TaskWorlds:
             self._parameters.write(int(i), values)
             self.view.parameters[int(i)] = values
         self._batch.reset(ids, stage=mujoco.mjtStage.mjSTAGE_NONE.value)
+        if self._sight is not None:
+            self._sight.reset(ids)
         self._robots.reset(ids, ids if seeds is None else seeds)
         self.task.place(self.view, ids, scenes)
         if self._phenomena is not None:
@@ -275,6 +281,19 @@ class TaskWorlds:
     def received(self, streams: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """What has arrived by now of observations (n, ...) that leave the robots in this control period."""
         return self._robots.received(streams)
+
+    def seen(
+        self,
+        cloud: Float[np.ndarray, "n point 3"],
+        measured: Float[np.ndarray, "n point 3"],
+        chance: Float[np.ndarray, "n point"] | None = None,
+    ) -> tuple[Float[np.ndarray, "n point 3"], Int[np.ndarray, "n point"] | None]:
+        """What a camera shows of the measured points of objects, given where they are [m]; all without such a model.
+
+        Args:
+            chance: without `labels`, independent random numbers that order them; bodies are returned as well then.
+        """
+        return (measured, None) if self._sight is None else self._sight.show(cloud, measured, chance)
 
     def truth(self) -> Truth:
         """What the task says is true now."""

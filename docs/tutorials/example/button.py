@@ -8,8 +8,8 @@ import numpy as np
 
 from dexprior.config import Gt, config
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
+from dexprior.robots.rigs import add_rig
 from dexprior.worlds.measures import tolerance
-from dexprior.worlds.rigs import add_rig
 from dexprior.worlds.tasks import Layout, Task, TaskWorlds, make_task, register_task
 from dexprior.worlds.tasks.actions import MAX_TWIST
 from dexprior.worlds.tasks.experts import run_expert

@@ -48,15 +48,18 @@ def test_an_episode_holds_everything_and_agrees_with_itself(made):
         np.testing.assert_allclose(forward(sample.hand.wrist_pose, sample.hand.finger_pose), sample.hand.joints)
         assert strategy_of("pick_place", condition.text).name == episode.info["strategy"]
         assert episode.info["success"] == episodes.row(k)["success"]
-        # the cloud lies around the object in the first frame, normals outwards
+        # what moves of the cloud lies around the object in the first frame, normals outwards; the rest on the mark
         centre = sample.object.pose[0, :3]
-        out = condition.cloud[:, :3] - centre
+        moving, mark = condition.cloud[condition.moves], condition.cloud[~condition.moves]
+        out = moving[:, :3] - centre
         half = episode.info["object"]["half_size"]
         assert np.abs(out).max() < half * 3**0.5 + 1e-6
-        assert (np.einsum("ij,ij->i", out, condition.cloud[:, 3:]) > 0.9 * half).all()
+        assert (np.einsum("ij,ij->i", out, moving[:, 3:]) > 0.9 * half).all()
+        np.testing.assert_allclose(condition.goal[:3], episode.info["scene"]["goal"], atol=1e-9)
+        assert np.linalg.norm(mark[:, :3] - condition.goal[:3], axis=1).max() < 0.0151
         if episode.info["success"]:
-            assert condition.target.touching.sum() >= 2
-            assert not condition.start.touching.any()
+            assert condition.target[0].touching.sum() >= 2
+            assert not condition.start[0].touching.any()
             assert "thumb" in sample.contact.finger
 
 

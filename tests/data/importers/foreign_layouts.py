@@ -26,6 +26,9 @@ TIPS = (744, 320, 443, 554, 671)  # thumb to little finger
 TO_MEDIAPIPE = (0, 13, 14, 15, 16, 1, 2, 3, 17, 4, 5, 6, 18, 10, 11, 12, 19, 7, 8, 9, 20)
 K = np.array([[55.0, 0.0, 31.0], [0.0, 56.0, 23.0], [0.0, 0.0, 1.0]])
 SIGN = {"right": 1.0, "left": -1.0}
+DIST8 = np.array([0.05, -0.02, 0.002, -0.001, 0.01, 0.04, -0.01, 0.005])
+FISHEYE = np.array([30.0, 31.0, 23.0, 0.05, -0.02, 0.01, -0.003, 0.001, 0.0, 1e-3, -5e-4, 2e-4, -1e-4, 1e-4, 1e-4])
+"""f, cx, cy, and what FISHEYE624 has to say of the lens."""
 
 
 # --- a MANO file with nothing of MANO in it, whose conventions all matter -----------------------------------------
@@ -127,7 +130,17 @@ def rigid(seed: int, reach: float = 0.2, turn: float = 0.4) -> np.ndarray:
 
 
 def move(T: np.ndarray, points: np.ndarray) -> np.ndarray:
-    return points @ T[:3, :3].T + T[:3, 3]
+    """By one transform, or by one a frame."""
+    return points @ np.swapaxes(T[..., :3, :3], -1, -2) + (T[:3, 3] if T.ndim == 2 else T[:, None, :3, 3])
+
+
+def moving(seed: int) -> np.ndarray:
+    """(frame, 4, 4): a camera on a head that nods and drifts."""
+    T = np.tile(rigid(seed, 0.1, 0.2), (N, 1, 1))
+    T[:, 0, 3] += 0.01 * np.arange(N)
+    for k in range(N):
+        T[k, :3, :3] = T[k, :3, :3] @ matrix_from_axis_angle(np.array([0.02 * k, -0.01 * k, 0.005 * k]))
+    return T
 
 
 def opencv_pixels(points_cam: np.ndarray) -> np.ndarray:
@@ -244,6 +257,7 @@ def make_hocap(root: Path, mano: dict[str, Path]) -> Made:
     tag, things = rigid(3, 0.05, 0.1), object_poses(4)
     T_master_cam = {"037522251142": np.eye(4), "043422252387": rigid(2, 0.1, 0.2)}
     cameras = {serial: np.linalg.inv(tag) @ T for serial, T in T_master_cam.items()}  # world: tag 1
+    worn = {"hololens_kv5h72": moving(6)}
     sequence = root / "subject_1" / "20231025_165502"
     write_yaml(
         sequence / "meta.yaml",
@@ -257,13 +271,16 @@ def make_hocap(root: Path, mano: dict[str, Path]) -> Made:
     np.save(sequence / "poses_m.npy", np.stack([hand.flat for hand in hands]).astype(np.float32))
     lying = np.full((N, 7), -1.0)
     np.save(sequence / "poses_o.npy", np.stack([xyzw(things), lying]).astype(np.float32))
+    np.save(sequence / "poses_pv.npy", xyzw(worn["hololens_kv5h72"]).astype(np.float32))
+    for i in range(N):
+        save_picture(sequence / "hololens_kv5h72" / f"color_{i:06d}.jpg", i)
     for serial, T in cameras.items():
         for i in range(N):
             save_picture(sequence / serial / f"color_{i:06d}.jpg", i)
             local = np.stack([move(np.linalg.inv(T), hand.joints[i]) for hand in hands])
             np.savez(sequence / serial / f"label_{i:06d}.npz", cam_K=K, hand_joints_3d=local.astype(np.float32))
     where = root / "calibration"
-    for serial in cameras:
+    for serial in cameras | worn:
         colour = {"fx": float(K[0, 0]), "fy": float(K[1, 1]), "ppx": float(K[0, 2]), "ppy": float(K[1, 2])}
         write_yaml(where / "intrinsics" / f"{serial}.yaml", {"color": colour})
     extrinsics = {serial: T[:3].ravel().tolist() for serial, T in T_master_cam.items()}
@@ -273,7 +290,7 @@ def make_hocap(root: Path, mano: dict[str, Path]) -> Made:
     )
     write_yaml(where / "mano" / "subject_1.yaml", {"betas": hands[0].betas.tolist()})
     write_box(root / "models" / "G01_1" / "textured_mesh.obj")
-    return Made(root, hands, np.eye(4), cameras, things)
+    return Made(root, hands, np.eye(4), cameras | worn, things)
 
 
 def make_ho3d(root: Path, mano: dict[str, Path], version: int = 3) -> Made:
@@ -332,9 +349,16 @@ def make_arctic(root: Path, mano: dict[str, Path], *, processed: bool = True) ->
             "image_size": [[2800, 2000], *[[WIDTH, HEIGHT]] * 8], "ioi_offset": 3, "gender": "female",
         }
     }  # fmt: skip
+    worn = moving(7)
+    T_cam_world = np.linalg.inv(worn)
+    ego = {
+        "R_k_cam_np": T_cam_world[:, :3, :3], "T_k_cam_np": T_cam_world[:, :3, 3:], "intrinsics": K, "dist8": DIST8,
+        "R0": np.eye(3), "T0": np.zeros((3, 1)),
+    }  # fmt: skip
+    np.save(raw / "box_grab_01.egocam.dist.npy", ego, allow_pickle=True)
     (root / "meta").mkdir()
     (root / "meta" / "misc.json").write_text(json.dumps(misc))
-    for name in ("1", "4"):
+    for name in ("0", "1", "4"):
         for i in range(N + 3):
             save_picture(root / "images" / "s01" / "box_grab_01" / name / f"{i:05d}.jpg", i - 3)
     if processed:
@@ -343,19 +367,24 @@ def make_arctic(root: Path, mano: dict[str, Path], *, processed: bool = True) ->
         (root / "processed_seqs" / "s01").mkdir(parents=True)
         np.save(root / "processed_seqs" / "s01" / "box_grab_01.npy", {"world_coord": world}, allow_pickle=True)
     write_box(root / "meta" / "object_vtemplates" / "box" / "mesh.obj", (60.0, 40.0, 100.0))
-    return Made(root, hands, np.eye(4), cameras, things)
+    return Made(root, hands, np.eye(4), cameras | {"worn": worn}, things)
 
 
 def se3(T: np.ndarray) -> dict[str, list[float]]:
     return {"quaternion_wxyz": quat_from_matrix(T[:3, :3]).tolist(), "translation_xyz": T[:3, 3].tolist()}
 
 
-def make_hot3d(root: Path, mano: dict[str, Path]) -> Made:
+def fisheye_pinhole_pixels(points_cam: np.ndarray) -> np.ndarray:
+    """Of a pinhole with the fisheye's focal length and centre."""
+    return FISHEYE[0] * points_cam[..., :2] / points_cam[..., 2:] + FISHEYE[1:3]
+
+
+def make_hot3d(root: Path, mano: dict[str, Path], lens: str = "CameraModelType.FISHEYE624") -> Made:
     hands = [
         make_hand(mano, side, coefficients=15, flat=False, mirrored=True, seed=k)
         for k, side in enumerate(("left", "right"))
     ]
-    things, camera = object_poses(4), rigid(2)
+    things, cameras = object_poses(4), moving(2)
     path = root / "train_aria" / "clip-001849.tar"
     path.parent.mkdir(parents=True)
     with tarfile.open(path, "w") as archive:
@@ -367,11 +396,10 @@ def make_hot3d(root: Path, mano: dict[str, Path]) -> Made:
             archive.addfile(info, io.BytesIO(raw))
 
         for i in range(N):
-            T = camera.copy()
-            T[0, 3] += 0.01 * i
+            T = cameras[i]
             calibration = {
                 "label": "camera-rgb", "stream_id": "214-1", "image_width": WIDTH, "image_height": HEIGHT,
-                "projection_model_type": "CameraModelType.FISHEYE624", "projection_params": [0.0] * 15,
+                "projection_model_type": lens, "projection_params": FISHEYE.tolist(),
                 "T_device_from_camera": se3(np.eye(4)),
             }  # fmt: skip
             poses = {
@@ -392,4 +420,4 @@ def make_hot3d(root: Path, mano: dict[str, Path]) -> Made:
         add("__hand_shapes.json__", {"mano": hands[0].betas.tolist(), "umetrack": {}})
     (root / "object_models_eval").mkdir()
     (root / "object_models_eval" / "obj_000005.glb").write_bytes(b"")
-    return Made(root, hands, np.eye(4), {"214-1": camera}, things)
+    return Made(root, hands, np.eye(4), {"214-1": cameras}, things)

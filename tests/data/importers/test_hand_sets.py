@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import lzma
 import os
@@ -15,6 +16,7 @@ import yaml
 from foreign_layouts import K, N, move, opencv_pixels
 
 from dexprior.data.importers import Imported, ImportSettings, Rejected, import_episodes, to_episode
+from dexprior.data.stacks import stack_episodes
 from dexprior.errors import BadInput
 from dexprior.geometry.transforms import matrix_from_pose, project
 from dexprior.hands.mano import ManoHand
@@ -27,7 +29,7 @@ MAKERS = {
     "hot3d": made.make_hot3d,
 }
 STORES_JOINTS = ["dexycb", "hocap", "ho3d", "arctic"]
-STILL_CAMERAS = STORES_JOINTS
+WORN = {"hocap": "hololens_kv5h72", "arctic": "worn", "hot3d": "214-1"}
 T_HO3D = np.array([[1.0, 0, 0, 0], [0, 0, 1.0, 0], [0, -1.0, 0, 0], [0, 0, 0, 1.0]])  # OpenCV's camera -> z up
 
 
@@ -107,16 +109,68 @@ def test_without_joints_or_mano_the_rest_is_usable(mano, tmp_path, fit):
     assert found.views
 
 
-@pytest.mark.parametrize("kind", STILL_CAMERAS, scope="module")
 def test_joints_reproject_where_the_data_set_says(kind, truth, with_mano):
-    """Our pixels are OpenCV's plus half a pixel, in every camera: one test of frames, extrinsics and intrinsics."""
+    """Our pixels are OpenCV's plus half a pixel, in every camera, also in one that moves: frames, extrinsics and
+    intrinsics in one test."""
     found = only(import_episodes(kind, truth.folder, settings=with_mano))
     expected = truth.hands[0]
     hand = of_side(found.hands, expected.side)
+    assert found.views
     for view in found.views:
         local = move(np.linalg.inv(truth.T_world_cam[view.name]), expected.joints)
         pixels = project(view.camera.K, view.camera.T_base_cam, hand.joints)
-        np.testing.assert_allclose(pixels[hand.valid] - 0.5, opencv_pixels(local)[hand.valid], atol=2e-2)
+        wanted = made.fisheye_pinhole_pixels(local) if kind == "hot3d" else opencv_pixels(local)
+        np.testing.assert_allclose(pixels[hand.valid] - 0.5, wanted[hand.valid], atol=2e-2)
+
+
+@pytest.mark.parametrize("kind", list(WORN), scope="module")
+def test_a_worn_camera_keeps_its_path(kind, truth, with_mano):
+    found = only(import_episodes(kind, truth.folder, settings=with_mano))
+    view = next(v for v in found.views if v.name == WORN[kind])
+    assert view.camera.moves
+    np.testing.assert_allclose(view.camera.T_base_cam, truth.T_world_cam[view.name], atol=2e-6)
+    settings = ImportSettings(height=24, cloud_points=64, view=view.name)
+    found = dataclasses.replace(found, meshes={})
+    episode = to_episode(found, settings)
+    np.testing.assert_array_equal(episode.sample.camera.T_base_cam, view.camera.T_base_cam)
+    np.testing.assert_array_equal(episode.condition.camera.T_base_cam, view.camera.T_base_cam)
+    still = to_episode(found, ImportSettings(height=24, cloud_points=64))
+    assert still.sample.camera.moves == (kind == "hot3d")  # a still camera where there is one
+
+
+def test_a_head_whose_pose_is_missing_in_a_frame_is_left_out(mano, tmp_path, fit):
+    made.make_hocap(tmp_path, mano)
+    path = tmp_path / "subject_1" / "20231025_165502" / "poses_pv.npy"
+    rows = np.load(path)
+    rows[2] = -1
+    np.save(path, rows)
+    found = only(import_episodes("hocap", tmp_path, fit=fit))
+    assert WORN["hocap"] not in [view.name for view in found.views]
+    assert "camera hololens_kv5h72 is left out: poses_pv.npy lacks its pose in 1 of 6 frames" in found.problems
+
+
+@pytest.mark.parametrize("what", ["absent", "half", "a pose too few", "no rotation"])
+def test_without_the_worn_camera_the_still_ones_are_used(what, mano, tmp_path, fit):
+    made.make_arctic(tmp_path, mano)
+    path = tmp_path / "raw_seqs" / "s01" / "box_grab_01.egocam.dist.npy"
+    ego = np.load(path, allow_pickle=True).item()
+    if what == "absent":
+        path.unlink()
+    elif what == "half":
+        damage(path)
+    else:
+        ego["R_k_cam_np"] = ego["R_k_cam_np"][1:] if what == "a pose too few" else 0 * ego["R_k_cam_np"]
+        np.save(path, ego, allow_pickle=True)
+    found = only(import_episodes("arctic", tmp_path, fit=fit))
+    assert [view.name for view in found.views] == ["1", "4"]
+    assert any(p.startswith("the worn camera is left out: ") for p in found.problems)
+
+
+def test_a_lens_that_nobody_describes_leaves_pictures_without_calibration(mano, tmp_path, with_mano):
+    made.make_hot3d(tmp_path, mano, lens="CameraModelType.KANNALA_BRANDT_K3")
+    found = only(import_episodes("hot3d", tmp_path, settings=with_mano))
+    assert found.views[0].camera is None
+    assert any("KANNALA_BRANDT_K3 lens: pictures come without a pinhole calibration" in p for p in found.problems)
 
 
 def test_object_poses_in_metres_in_the_base_frame(kind, truth, with_mano):
@@ -135,12 +189,17 @@ def test_what_every_episode_says(kind, truth, with_mano):
     np.testing.assert_allclose(np.diff(found.hands[0].t), 1 / 30)
     frames = found.views[0].read(None, 0, N)
     assert frames.shape == (N, made.HEIGHT, made.WIDTH, 3)
+    if kind == "hot3d":
+        frames = frames[:, 20:28, 26:38]  # a straightened picture is that of the lens in its middle, and black outside
+        expected = np.array([made.picture(k)[20:28, 26:38].mean() for k in range(N)])
+        np.testing.assert_allclose(frames.reshape(N, -1).mean(axis=1), expected, atol=1.5)
+        return
     brightness = frames.reshape(N, -1).mean(axis=1)
     expected = np.array([made.picture(k).mean() for k in range(N)])
     np.testing.assert_allclose(brightness, expected, atol=1.0)
 
 
-@pytest.mark.parametrize("kind", STILL_CAMERAS, scope="module")
+@pytest.mark.parametrize("kind", STORES_JOINTS, scope="module")
 def test_a_complete_episode(kind, truth, with_mano):
     found = only(import_episodes(kind, truth.folder, settings=with_mano))
     episode = to_episode(found, ImportSettings(height=24, cloud_points=64))
@@ -148,7 +207,7 @@ def test_a_complete_episode(kind, truth, with_mano):
     assert episode.info["licence"] == found.licence
     assert {"wrench", "touch"} <= set(episode.info["not_recorded"])
     # pictures and calibration are scaled together
-    view, hand = found.views[0], episode.sample.hand
+    view, hand = found.views[0], episode.sample.hands[0]
     full = project(view.camera.K, view.camera.T_base_cam, hand.joints)
     np.testing.assert_allclose(project(episode.sample.camera.K, view.camera.T_base_cam, hand.joints), full / 2)
     # the cloud lies on the box that the object is, in the base frame
@@ -159,6 +218,45 @@ def test_a_complete_episode(kind, truth, with_mano):
     normals = episode.condition.cloud[:, 3:] @ T[:3, :3]
     outward = np.take_along_axis(normals * local, np.abs(normals).argmax(axis=1)[:, None], axis=1)
     assert (outward > 0).all()
+
+
+@pytest.mark.parametrize("kind", ["arctic", "hocap"], scope="module")
+def test_both_hands_of_a_two_hand_set_train(kind, truth, with_mano):
+    found = only(import_episodes(kind, truth.folder, settings=with_mano))
+    settings = ImportSettings(height=24, cloud_points=64)
+    episode = to_episode(found, settings)
+    assert [hand.side for hand in episode.sample.hands] == ["right", "left"]
+    assert [hand.side for hand in episode.condition.target] == ["right", "left"]
+    assert episode.info["other_hands"] == []
+    for hand in episode.sample.hands:
+        np.testing.assert_array_equal(hand.joints, of_side(found.hands, hand.side).joints)
+    stack = stack_episodes([episode], 24)
+    assert stack.sides == ("right", "left")
+    assert stack.hand_known.all()
+    left = to_episode(found, dataclasses.replace(settings, side="left"))
+    assert left.sample.hand.side == "left"
+    assert left.info["other_hands"] == ["right"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", list(WORN), scope="module")
+def test_a_head_and_two_hands_train_a_prior_that_samples_them(kind, truth, with_mano, tmp_path):
+    from dexprior.prior.sampling import HandObjectPipeline
+    from dexprior.prior.training import PriorConfig, train_prior
+
+    found = dataclasses.replace(only(import_episodes(kind, truth.folder, settings=with_mano)), meshes={})
+    settings = ImportSettings(height=24, cloud_points=64, view=WORN[kind])
+    stack = stack_episodes([to_episode(found, settings)] * 2, 24)
+    config = PriorConfig(
+        size=24, width=32, layers=1, heads=2, channels=10, batch=2, video_clips=2, video_window=3, video_every=1,
+        steps=2,
+    )  # fmt: skip
+    pipeline = HandObjectPipeline.fresh(train_prior(stack, config, tmp_path, seed=0))
+    (sample,) = pipeline(stack.conditions[:1], motion_steps=2, video_steps=1, overlap=0)
+    assert [hand.side for hand in sample.hands] == ["right", "left"]
+    np.testing.assert_array_equal(sample.camera.T_base_cam, stack.conditions[0].camera.T_base_cam)
+    for hand, start in zip(sample.hands, stack.conditions[0].start):
+        np.testing.assert_allclose(hand.wrist_pose[0, :3], start.wrist_pose[:3], atol=1e-5)
 
 
 def test_further_cameras_are_kept_on_demand(mano, tmp_path, fit):
@@ -322,7 +420,7 @@ def test_arctic_without_calibration_keeps_the_hands(mano, tmp_path, fit):
     misc["s01"]["world2cam"][0] = (2 * np.eye(4)).tolist()
     (tmp_path / "meta" / "misc.json").write_text(json.dumps(misc))
     found = only(import_episodes("arctic", tmp_path, fit=fit))
-    assert [view.name for view in found.views] == ["4"]
+    assert [view.name for view in found.views] == ["4", "worn"]
     assert any("camera 1 is left out: a calibration's rotation has singular values" in p for p in found.problems)
 
 

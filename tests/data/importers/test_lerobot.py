@@ -14,7 +14,15 @@ import pytest
 from dexprior.artifacts import file_hash
 from dexprior.data.clips import write_clip
 from dexprior.data.episodes import append_index, read_episode, read_index, write_episode
-from dexprior.data.importers import Imported, ImportSettings, Rejected, import_dataset, import_episodes, read_record
+from dexprior.data.importers import (
+    Imported,
+    ImportSettings,
+    Rejected,
+    import_dataset,
+    import_episodes,
+    read_record,
+    to_episode,
+)
 from dexprior.data.importers.lerobot import GLOVE_TO_MEDIAPIPE
 from dexprior.data.lerobot import LeRobotExportConfig, LeRobotFolder, export_lerobot
 from dexprior.data.lerobot.writer import STATE_NAMES, VIDEO_KEY
@@ -47,7 +55,7 @@ def episodes(example_makers):
         picture = np.broadcast_to(x[:, None, None] + 0.5 * x[None, :, None], (SIZE, SIZE, 3))
         frames = np.stack([(picture + 20 * k + 5 * i + [0, 10, 20]).astype(np.uint8) for i in range(n)])
         hand = realistic(made.sample.hand, np.random.default_rng(k))
-        sample = dataclasses.replace(made.sample, frames=frames, hand=hand)
+        sample = dataclasses.replace(made.sample, frames=frames, hands=(hand,))
         other = View(name="side", camera=made.sample.camera, frames=frames[:, :32, :32] // 2)
         text = "put the nut on the bolt" if k % 2 else "fold the shirt"
         condition = dataclasses.replace(made.condition, text=text)
@@ -131,6 +139,30 @@ def test_rows_by_pyarrow_alone(exported, episodes):
             np.testing.assert_allclose(np.array(table[name].to_pylist()), expected, atol=2e-7 * np.abs(expected).max())
         assert table["observation.hand.valid"].to_pylist() == hand.valid.tolist()
         total += n
+
+
+def test_an_episode_of_two_hands_shows_one_in_its_columns_and_keeps_both(episodes, tmp_path, same):
+    one = episodes[0]
+    right = one.sample.hand
+    left = dataclasses.replace(right, side="left", joints=right.joints + 0.1)
+    start, target = (
+        (*hands, dataclasses.replace(hands[0], side="left")) for hands in (one.condition.start, one.condition.target)
+    )
+    both = dataclasses.replace(
+        one,
+        sample=dataclasses.replace(one.sample, hands=(right, left)),
+        condition=dataclasses.replace(one.condition, start=start, target=target),
+    )
+    write_episode(tmp_path / "in", 0, both, producer="test")
+    append_index(tmp_path / "in", {"number": 0, "kept": True})
+    with pytest.raises(BadInput, match="the clip shows a right hand and a left hand: choose one by its side"):
+        export_lerobot(tmp_path / "in", tmp_path / "out")
+    export_lerobot(tmp_path / "in", tmp_path / "out", LeRobotExportConfig(side="left"))
+    (parquet,) = (tmp_path / "out").glob("data/*/*.parquet")
+    joints = np.array(pq.read_table(parquet)["observation.hand.joints"].to_pylist())
+    np.testing.assert_allclose(joints, left.joints.reshape(len(left), 63), atol=1e-6)
+    (found,) = import_episodes("lerobot", tmp_path / "out")
+    same(to_episode(found).sample.hands, both.sample.hands)
 
 
 def test_one_row_group_an_episode(exported):

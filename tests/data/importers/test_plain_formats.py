@@ -21,6 +21,7 @@ from dexprior.data.importers.table import IMPORTERS
 from dexprior.data.stacks import stack_episodes
 from dexprior.errors import BadInput, MissingExtra
 from dexprior.geometry.rotations import quat_from_axis_angle
+from dexprior.geometry.transforms import matrix_from_pose
 from dexprior.hands import skeleton
 
 ROOT = os.environ.get("DEXPRIOR_DATA")
@@ -235,6 +236,32 @@ def make_recording(root: Path, *, shift: float = 0.0, notes: dict | None = None,
     rows += [",".join(f"{v:.6f}" for v in (t - shift, *w)) for t, w in zip(clock, wrench)]
     (root / "wrench.csv").write_text("\n".join(rows))
     return root
+
+
+def make_moving(root: Path) -> np.ndarray:
+    """Give a recording a camera that moves; returns its path, (frame, 4, 4)."""
+    pose = np.tile([0.0, 0, 0, 1, 0, 0, 0], (N, 1))
+    pose[:, 0] = 0.01 * np.arange(N)
+    pose[:, 3:] = quat_from_axis_angle(np.outer(np.arange(N), [0.0, 0.01, 0.002]))
+    np.savez(root / "camera.npz", pose=pose)
+    camera = yaml.safe_load((root / "camera.yaml").read_text())
+    del camera["T_base_cam"]
+    (root / "camera.yaml").write_text(yaml.safe_dump(camera))
+    return matrix_from_pose(pose)
+
+
+def test_a_recording_of_a_camera_that_moves(tmp_path, fit):
+    root = make_recording(tmp_path / "one")
+    path = make_moving(root)
+    (found,) = import_episodes("recording", tmp_path, fit=fit)
+    np.testing.assert_allclose(to_episode(found).sample.camera.T_base_cam, path, atol=1e-12)
+    np.savez(root / "camera.npz", pose=np.load(root / "camera.npz")["pose"][1:])
+    (short,) = import_episodes("recording", tmp_path, fit=fit)
+    assert "camera 'video': 40 frames, but its camera moves through 39 poses" in short.reason
+    camera = yaml.safe_load((root / "camera.yaml").read_text()) | {"T_base_cam": np.eye(4).tolist()}
+    (root / "camera.yaml").write_text(yaml.safe_dump(camera))
+    (both,) = import_episodes("recording", tmp_path, fit=fit)
+    assert "holds T_base_cam of a camera that stands still, and camera.npz poses of one that moves" in both.reason
 
 
 def test_a_recording_becomes_a_complete_episode(tmp_path, fit):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from test_plain_formats import FPS, N, bending, cut, make_recording, make_videox, squeeze
+from test_plain_formats import FPS, N, bending, cut, make_moving, make_recording, make_videox, squeeze
 
 from dexprior.data.episodes import append_index, read_episode, read_index
 from dexprior.data.importers import IMPORTERS, ImportSettings, import_dataset, import_episodes, read_record
@@ -80,6 +80,16 @@ def test_long_recordings_are_cut_and_nothing_is_lost(tmp_path, fit):
         assert piece.sample.hand.t[0] == piece.wrench.t[0] == 0
     assert [row["piece"] for row in read_index(out)] == [f"recording:a#{k:04d}" for k in range(3)]
     assert import_dataset("recording", tmp_path / "source", out, fit=fit, settings=settings).skipped == 1
+
+
+def test_the_pieces_of_a_recording_have_the_path_of_its_camera(tmp_path, fit):
+    path = make_moving(make_recording(tmp_path / "source" / "a"))
+    out = tmp_path / "out"
+    import_dataset("recording", tmp_path / "source", out, fit=fit, settings=ImportSettings(max_frames=15))
+    pieces = [read_episode(out, k) for k in range(3)]
+    for of in ("sample", "condition"):
+        cameras = [getattr(piece, of).camera for piece in pieces]
+        np.testing.assert_allclose(np.concatenate([c.T_base_cam for c in cameras]), path, atol=1e-12)
 
 
 def test_a_run_that_was_killed_between_pieces_goes_on(tmp_path, fit):

@@ -58,9 +58,9 @@ def test_bad_films_are_refused(tmp_path):
 def test_the_expert_scores_and_standing_still_does_not():
     env = _peg(2)
     env.reset(seed=1)
-    expert = play(env, player_of("expert", env))
+    expert = play(env.worlds, player_of("expert", env.worlds))
     env.reset(seed=1)
-    still = play(env, player_of("still", env))
+    still = play(env.worlds, player_of("still", env.worlds))
     assert expert.solved.all()
     assert not (still.solved | still.lost).any()
     assert (expert.reward > still.reward).all()
@@ -69,20 +69,20 @@ def test_the_expert_scores_and_standing_still_does_not():
 def test_what_is_solved_and_undone_again_is_not_solved():
     env = _peg(2)
     env.reset(seed=1)
-    expert, seen = player_of("expert", env), np.zeros(2, dtype=bool)
+    expert, seen = player_of("expert", env.worlds), np.zeros(2, dtype=bool)
 
-    def undoing(env, step):
-        seen[:] |= env.task.success(env.worlds.truth())
-        action = expert(env, step)
+    def undoing(truth, robots, t, memory):
+        seen[:] |= env.task.success(truth)
+        action = expert(truth, robots, t, memory)
         action[seen, :6] = [0.0, 0.0, 1.0, 0.0, 0.0, 0.0]  # pulls the peg out again
         return action
 
-    played = play(env, undoing)
+    played = play(env.worlds, undoing)
     assert seen.all()
     assert not played.solved.any()
     seen[:] = False
     env.reset(seed=1)
-    solved, truth = run_expert(env.worlds, lambda *given: undoing(env, round(given[2] / env.task.control_dt)))
+    solved, truth = run_expert(env.worlds, undoing)
     assert seen.all()
     np.testing.assert_array_equal(solved, env.task.success(truth))
     assert not solved.any()
@@ -90,11 +90,12 @@ def test_what_is_solved_and_undone_again_is_not_solved():
 
 def test_random_players_of_one_seed_do_the_same():
     env = _peg(2)
-    one, two = (player_of("random", env, seed=3) for _ in range(2))
-    np.testing.assert_array_equal(one(env, 0), two(env, 0))
-    assert (one(env, 1) != two(env, 0)).any()
+    one, two = (player_of("random", env.worlds, seed=3) for _ in range(2))
+    now = env.worlds.truth(), env.worlds.view.rigs
+    np.testing.assert_array_equal(one(*now, 0.0, None), two(*now, 0.0, None))
+    assert (one(*now, env.task.control_dt, None) != two(*now, 0.0, None)).any()
     with pytest.raises(UnknownName, match="expert, random, still"):
-        player_of("human", env)
+        player_of("human", env.worlds)
 
 
 def test_one_world_renders_in_the_mode_it_was_made_with(monkeypatch):

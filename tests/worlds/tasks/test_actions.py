@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from dexprior.errors import BadInput
-from dexprior.worlds.arm import MAX_OPENING
+from dexprior.robots.arm7 import MAX_OPENING
 from dexprior.worlds.tasks import ActionSpec, TaskWorlds, make_task
 from dexprior.worlds.tasks.actions import MAX_JOINT_SPEED, MAX_TWIST
 
@@ -61,7 +61,9 @@ def test_commands_stay_within_what_the_robot_may_do_and_what_was_cut_is_counted(
     (command,) = spec.commands(action)
     assert (np.abs(command.arm) <= MAX_TWIST).all()
     assert ((command.end >= 0) & (command.end <= MAX_OPENING / 2)).all()
-    assert spec.saturated(action) == int(((action < -1) | (action > 1)).sum())
+    beyond = (action < -1) | (action > 1)
+    assert spec.saturated(action) == int(beyond.sum())
+    np.testing.assert_array_equal(command.saturated, beyond[:, :6].sum(axis=1))  # of the arm's numbers
 
 
 def test_nan_is_passed_on_for_a_safety_gate_to_see():

@@ -8,8 +8,8 @@ import pytest
 
 from dexprior.errors import BadInput, ConfigError
 from dexprior.geometry.rotations import quat_from_axis_angle, quat_multiply
-from dexprior.worlds.claw import build_claw, claw_action, claw_joints
-from dexprior.worlds.rigs import add_rig
+from dexprior.robots.claw import build_claw, claw_action, claw_joints
+from dexprior.robots.rigs import add_rig
 from dexprior.worlds.tasks import TaskWorlds, expert_of, make_task
 
 

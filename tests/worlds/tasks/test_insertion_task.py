@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dexprior.geometry.rotations import matrix_from_quat
-from dexprior.worlds.arm import HOME, MAX_OPENING
-from dexprior.worlds.insertion import engaged_depth
+from dexprior.robots.arm7 import HOME, MAX_OPENING
 from dexprior.worlds.tasks import RigState, RobotCommand, Scenes, Task, TaskWorlds, make_task
+from dexprior.worlds.tasks.insertion import engaged_depth
 
 TASK = make_task("insertion")
 UP = np.array([0.0, 0.0, 1.0])

@@ -10,7 +10,7 @@ import pytest
 
 from dexprior.errors import BadInput, ConfigError, UnknownName
 from dexprior.hands.skeleton import FINGER_RADIUS, forward
-from dexprior.worlds.human import finger_pose_from_hinges
+from dexprior.robots.human_hand import finger_pose_from_hinges
 from dexprior.worlds.human_rig import wrist_from_gantry
 from dexprior.worlds.tasks import TaskWorlds, demonstrated_tasks, human_task, make_task, strategies_of, strategy_of
 from dexprior.worlds.tasks.strategies import RefineConfig, demonstrate, roll_out

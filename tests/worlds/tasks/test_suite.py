@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,6 +15,7 @@ from dexprior.worlds.measures import SLIP_SPEED, slip_rate, slip_speed, toleranc
 from dexprior.worlds.tasks import SUITE, Task, TaskWorlds, expert_of, make_task
 from dexprior.worlds.tasks.experts import run_expert
 
+ROOT = Path(__file__).resolve().parents[3]
 _SEED = 11
 RIGID = ("cube_in_hand", "insertion", "nut_bolt", "peg", "pick_place", "wipe")
 QUICK = (*RIGID, "soft_grasp", "handover", "folding")
@@ -255,3 +260,17 @@ def test_tolerance_is_one_inside_and_a_tenth_at_the_margin():
     np.testing.assert_allclose(tolerance(np.array([0.0, 1.0, 1.5, 0.5]), bounds=(0, 1), margin=0.5), [1, 1, 0.1, 1])
     with pytest.raises(BadInput, match="margin"):
         tolerance(np.zeros(1), bounds=(1, 0), margin=1)
+
+
+def test_a_task_of_ones_own_is_known_in_processes_that_are_started_from_here():
+    file = ROOT / "docs" / "tutorials" / "example" / "button.py"
+    child = "from dexprior.worlds.tasks import make_task; print(make_task('button').name)"
+    parent = (
+        f"import importlib.util, subprocess, sys\n"
+        f"spec = importlib.util.spec_from_file_location('mine', {str(file)!r})\n"
+        f"sys.modules['mine'] = importlib.util.module_from_spec(spec)\n"
+        f"spec.loader.exec_module(sys.modules['mine'])\n"
+        f"subprocess.run([sys.executable, '-c', {child!r}], check=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", parent], capture_output=True, text=True, check=False)
+    assert done.stdout == "button\n", done.stderr

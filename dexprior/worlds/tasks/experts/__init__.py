@@ -1,5 +1,5 @@
 """Scripted experts: they know the truth, and show that each task can be solved with the actions that policies have."""
 
-from dexprior.worlds.tasks.experts.base import Expert, run_expert
+from dexprior.worlds.tasks.experts.base import run_expert
 
-__all__ = ["Expert", "run_expert"]
+__all__ = ["run_expert"]

@@ -1,8 +1,6 @@
-"""What experts have in common: what one is, and letting one act."""
+"""What experts have in common: letting one act, and the actions of an arm with a gripper."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from jaxtyping import Float
@@ -10,26 +8,20 @@ from jaxtyping import Float
 from dexprior.geometry.rotations import quat_rotate
 from dexprior.worlds.tasks.actions import MAX_TWIST
 from dexprior.worlds.tasks.base import Truth
-from dexprior.worlds.tasks.view import RigState
+from dexprior.worlds.tasks.episodes import Player, episode
 from dexprior.worlds.tasks.worlds import TaskWorlds
 
-__all__ = ["Expert", "gripper_action", "level", "run_expert"]
-
-Expert = Callable[[Truth, tuple[RigState, ...], float, "np.ndarray"], Float[np.ndarray, "n action"]]
-"""(truth, robots, seconds since reset, memory) -> action; `memory` (n, 4) starts at zero and is the expert's own."""
+__all__ = ["gripper_action", "level", "run_expert"]
 
 
-def run_expert(worlds: TaskWorlds, expert: Expert) -> tuple[np.ndarray, Truth]:
+def run_expert(worlds: TaskWorlds, expert: Player) -> tuple[np.ndarray, Truth]:
     """Let an expert act for an episode from where the worlds are.
 
     Returns:
         Whether each world is successful at the end, and the truth there.
     """
-    memory = np.zeros((worlds.n, 4))
-    for k in range(round(worlds.task.horizon / worlds.task.control_dt)):
-        truth = worlds.truth()
-        worlds.step(expert(truth, worlds.view.rigs, k * worlds.task.control_dt, memory))
-    truth = worlds.truth()
+    for step in episode(worlds, expert):
+        truth = step.truth
     return worlds.task.success(truth), truth
 
 

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.geometry.rotations import wrap_angle
-from dexprior.worlds.claw import PALM_TOP, TIP_RADIUS, claw_action, claw_joints
+from dexprior.robots.claw import PALM_TOP, TIP_RADIUS, claw_action, claw_joints
 from dexprior.worlds.tasks.base import Truth
 from dexprior.worlds.tasks.view import RigState
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from dexprior.robots.tendon_hands import HAND_FINGERS, MAX_TENSION, preshape
 from dexprior.worlds.tasks.actions import MAX_TWIST
 from dexprior.worlds.tasks.base import Truth
 from dexprior.worlds.tasks.view import RigState
-from dexprior.worlds.tendon_hands import HAND_FINGERS, MAX_TENSION, preshape
 
 __all__ = ["soft_grasp"]
 

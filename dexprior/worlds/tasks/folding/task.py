@@ -18,13 +18,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from jaxtyping import Bool, Float
 
-import dexprior.worlds.human_rig  # noqa: F401  # registers the human hand
 from dexprior.config import Ge, Gt, Le, config
 from dexprior.errors import BadInput
 from dexprior.families import Parameter, ParameterFamily, fixed_outside
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
+from dexprior.robots.rigs import add_rig, posture
 from dexprior.worlds.measures import TOUCH_ON, slip_speed, tolerance
-from dexprior.worlds.rigs import add_rig, posture
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import sensors
 from dexprior.worlds.tasks.folding.cloth import Cloth, Outline, Place, carried, flap_coverage, mirrored, turned, wrinkle

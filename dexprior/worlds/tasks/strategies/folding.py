@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.geometry.rotations import matrix_from_quat
-from dexprior.worlds.human import HINGE_NAMES
+from dexprior.robots.human_hand import HINGE_NAMES
 from dexprior.worlds.human_rig import Contact, HandGrasp, gantry_from_wrist, solve_grasp, wrist_from_gantry
 from dexprior.worlds.tasks.base import Scenes
 from dexprior.worlds.tasks.folding import Folding

@@ -12,10 +12,13 @@ from jaxtyping import Bool, Float
 from dexprior.config import Ge, Gt, Le, config
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat
-from dexprior.worlds.human_rig import end_action, wrist_from_gantry
+from dexprior.robots.human_hand import end_action
+from dexprior.worlds.human_rig import wrist_from_gantry
 from dexprior.worlds.tasks.actions import MAX_JOINT_SPEED
 from dexprior.worlds.tasks.base import Scenes, Truth
+from dexprior.worlds.tasks.episodes import episode
 from dexprior.worlds.tasks.strategies.plan import Strategy
+from dexprior.worlds.tasks.view import RigState
 from dexprior.worlds.tasks.worlds import TaskWorlds
 
 __all__ = ["RefineConfig", "Rollout", "demonstrate", "roll_out"]
@@ -101,29 +104,32 @@ def roll_out(
     weight = _Weight(worlds)
     truth = worlds.truth()
     fixed = [worlds.view.body_pose(str(part.body)) for part in task.parts if not part.moves]
-    rows: list[dict[str, np.ndarray]] = []
     shift, looked = np.zeros((n, 6)), np.zeros(n, dtype=bool)
-    score = np.zeros(n)
-    steps = round(strategy.seconds / dt)
-    for k in range(steps):
-        t = k * dt
-        if k % every == 0:
-            rows.append(_row(worlds, truth, weight))
+
+    def person(
+        truth: Truth, robots: tuple[RigState, ...], t: float, memory: np.ndarray
+    ) -> Float[np.ndarray, "n action"]:
+        nonlocal shift, target
         if strategy.replan is not None and strategy.look is not None:
             now = ~looked & (plan.times[:, strategy.look] <= t)
             if now.any():
-                fresh = strategy.replan(task, plan, truth, worlds.view.rigs[0].q, values)
+                fresh = strategy.replan(task, plan, truth, robots[0].q, values)
                 for name in ("times", "arm", "hinges"):
                     getattr(plan, name)[now] = getattr(fresh, name)[now]
-                looked |= now
+                looked[now] = True
         if strategy.servo is not None:
             shift = shift + dt * strategy.servo(task, plan, truth, t)
         wanted, fingers = plan.at(t + dt)
         speed = np.clip((wanted + shift - target) / (dt * MAX_JOINT_SPEED), -1.0, 1.0)
         target = target + dt * MAX_JOINT_SPEED * speed
-        worlds.step(np.concatenate([speed, end_action(fingers)], axis=1))
-        truth = worlds.truth()
-        if k >= steps - round(1.0 / dt):
+        return np.concatenate([speed, end_action(fingers)], axis=1)
+
+    rows, score, steps = [_row(worlds, truth, weight)], np.zeros(n), round(strategy.seconds / dt)
+    for step in episode(worlds, person, seconds=strategy.seconds):
+        truth, k = step.truth, step.number + 1
+        if k % every == 0 and k < steps:
+            rows.append(_row(worlds, truth, weight))
+        if k > steps - round(1.0 / dt):
             score += task.reward(truth)["total"] * dt
     success = np.asarray(task.success(truth)) & ~np.asarray(task.failure(truth))
     columns: dict[str, Any] = {name: np.stack([row[name] for row in rows]) for name in rows[0]}

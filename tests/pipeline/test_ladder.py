@@ -1,0 +1,112 @@
+"""The ladder's arithmetic, its table and its picture."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from dexprior.data.demonstrating import condition_of
+from dexprior.errors import BadInput
+from dexprior.pipeline.following import first_way
+from dexprior.pipeline.ladder import RUNGS, _within, paired_ratio
+from dexprior.pipeline.line import Line
+from dexprior.pipeline.rungs import CHAIN, draw_rungs, largest_loss, loss_text, table
+from dexprior.pipeline.settings import LineConfig
+from dexprior.stats import Rate
+from dexprior.worlds.tasks import make_task, robot_task
+
+SCENE = {name: value[0] for name, value in make_task("pick_place").sample(np.random.default_rng(0), 1).items()}
+
+
+def test_ratios_of_pairs():
+    first = np.array([True] * 30 + [False] * 10)
+    same = paired_ratio(first, first)
+    assert same == {"ratio": 1.0, "low": 1.0, "high": 1.0}
+    half = paired_ratio(first, first & (np.arange(40) % 2 == 0))
+    assert half is not None
+    assert half["ratio"] == 0.5
+    assert 0.25 < half["low"] < 0.5 < half["high"] < 0.75
+    more = paired_ratio(first & (np.arange(40) % 2 == 0), first)
+    assert more is not None
+    assert more["low"] > 1.0
+    assert paired_ratio(np.arange(40) < 3, first) is None
+
+
+def found(rates: dict[str, int]) -> dict:
+    """A ladder of 10 scenes in two worlds, the second of which nothing survives after the expert."""
+    return {
+        "rungs": {
+            rung: {
+                world: Rate(k if world == "training" or rung == "expert" else 0, 10).as_dict()
+                for world in ("training", "laws")
+            }
+            for rung, k in (dict.fromkeys(RUNGS, 0) | rates).items()
+        }
+    }
+
+
+def test_the_table_names_every_rung_and_world():
+    lines = table(found({})).splitlines()
+    assert lines[0].split() == ["rung", "training", "laws"]
+    assert [row[:16].strip() for row in lines[1 : len(RUNGS) + 1]] == list(RUNGS)
+    assert len(lines) == len(RUNGS) + 3
+
+
+class Demonstrations(list):
+    """What of a stack the ladder asks for: conditions of scenes, of which some may be taken."""
+
+    conditions = property(list)
+    info = property(lambda self: [{"object": {}, "scene": SCENE} for _ in self])
+
+    def __getitem__(self, ids):
+        return Demonstrations(super(Demonstrations, self).__getitem__(k) for k in ids)
+
+
+def test_demonstrations_that_are_longer_than_the_prior_s_clips_are_not_judged(tmp_path):
+    whole = condition_of(robot_task("pick_place"), SCENE, seed=0, size=16, sentence=first_way("pick_place", 10.0))
+    stack = Demonstrations([whole, replace(whole, seconds=whole.seconds + 1.0), whole])
+    prior = SimpleNamespace(
+        denoiser=SimpleNamespace(config=SimpleNamespace(frames=round(whole.seconds * 10), fps=10.0))
+    )
+    held, made = _within(Line(LineConfig(out=str(tmp_path))), stack, prior)
+    assert [one.seconds for one in held] == [one.seconds for one in made] == [whole.seconds] * 2
+    prior.denoiser.config.frames -= 1
+    with pytest.raises(BadInput, match="each of the 3 demonstrations to judge is longer than"):
+        _within(Line(LineConfig(out=str(tmp_path))), stack, prior)
+
+
+def test_the_table_says_how_many_demonstrations_were_left_out():
+    assert "Left out" not in table(found({}) | {"left_out": 0})
+    assert (
+        table(found({}) | {"left_out": 3}).splitlines()[-1].endswith("clips: 3 demonstrations of the scoring scenes.")
+    )
+
+
+def test_the_rung_that_loses_most_is_named():
+    ladder = found({"expert": 10, "demonstration": 9, "sample": 8, "bank": 8, "policy": 3})
+    assert largest_loss(ladder, "training") == ("bank", "policy")
+    assert loss_text(ladder, "training") == "training: most is lost between bank (8 of 10) and policy (3 of 10)."
+    assert largest_loss(ladder, "laws") == ("expert", "demonstration")
+    better = found(dict.fromkeys(CHAIN, 4))
+    assert largest_loss(better, "training") is None
+    assert "nothing is lost" in loss_text(better, "training")
+
+
+def test_the_picture_has_a_bar_for_every_rung_and_world():
+    from matplotlib.figure import Figure
+
+    ax = Figure().add_subplot()
+    draw_rungs(found({"expert": 10, "policy": 3}), ax)
+    assert [bar.get_width() for bar in ax.containers[0]][:1] == [1.0]
+    assert sum(len(group) for group in ax.containers if hasattr(group, "patches")) == 2 * len(RUNGS)
+    assert [label.get_text() for label in ax.get_yticklabels()] == list(RUNGS)
+
+
+def test_a_rung_that_a_world_does_not_have_leaves_its_column_free():
+    rate = {"k": 3, "n": 4}
+    everywhere = {rung: {key: {**rate, "rate": 0.75} for key in ("training", "other", "laws")} for rung in CHAIN}
+    text = table({"rungs": everywhere | {"gate": {"other": rate}}})
+    assert text.splitlines()[len(CHAIN) + 1].split() == ["gate", "-", "3", "of", "4", "-"]

@@ -1,0 +1,32 @@
+"""The line's settings: what help says of them, and what they refuse."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dexprior.cli import demo
+from dexprior.errors import ConfigError
+from dexprior.pipeline.settings import LineConfig
+from dexprior.pose.estimator import EstimatorConfig
+from dexprior.prior.training import PriorConfig
+from dexprior.worlds.tasks import demonstrated_tasks
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_help_and_readme_name_every_task_that_the_line_takes():
+    row = next(line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| `dexprior demo`"))
+    settings = (ROOT / "dexprior" / "pipeline" / "settings.py").read_text()
+    for name in demonstrated_tasks():
+        assert f"`{name}`" in row.replace("task=", "")
+        assert name in str(demo.__doc__)
+        assert name in settings.split("class LineConfig", 1)[1].split("settings:", 1)[0]
+
+
+def test_frames_of_one_size_go_through_the_line():
+    with pytest.raises(ConfigError, match=r"size = 32.*prior.size = 48"):
+        LineConfig(estimator=EstimatorConfig(size=32))
+    with pytest.raises(ConfigError, match=r"prior.size = 40: must divide demo.demonstrations.size = 48"):
+        LineConfig(prior=PriorConfig(size=40), estimator=EstimatorConfig(size=40))

@@ -1,0 +1,6 @@
+"""Pictured episodes are made where the data's tests make them."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "data"))
