@@ -59,7 +59,7 @@ class SimulationOptions:
         models = SensorModels() if sensors is None else SensorModels.read(sensors)
         return replace(
             self,
-            sensors=replace(self.sensors, **{name: getattr(models, name) for name in models.active}),
+            sensors=self.sensors.updated(models),
             phenomena=validate(Phenomena, to_plain(self.phenomena) | dict(phenomena), where="phenomena"),
         )
 

@@ -175,8 +175,9 @@ def stage_policy(
     by default as many as worlds.
 
     With recorded episodes (`data`, a manifest of `ledger plan`) these are the behavioral prior, and `behavior` is not
-    read. If `init` is None, it is then the manifest's. The task is that of `init` where none is given. `warm` is the
-    folder of a run that did this one's warm-up. Worlds have the parameters of `family` (files of `learned_family`) in
+    read. If `init` is None, it is then the manifest's. The task is that of `init` where none is given, and sensors are
+    those that `init` was trained with, but for models that the configuration switches on. `warm` is the folder of a
+    run that did this one's warm-up. Worlds have the parameters of `family` (files of `learned_family`) in
     place of the task's, and `injectors` by their strengths; the actor's file names the task without them.
 
     Raises:
@@ -192,6 +193,9 @@ def stage_policy(
         if init is None:
             raise BadInput("no task: give task=NAME, or init=FOLDER of a policy, whose task it then is")
         task = trained_task({"init": init})
+    if init is not None:
+        sensors = trained_sensors(init).updated(config.simulation.sensors)
+        config = replace(config, simulation=replace(config.simulation, sensors=sensors))
     if behavior is None and data is None and use_prior:
         raise BadInput(f"task {task.name!r} without a behavioral prior: give behavior=FOLDER, or use_prior=false")
     trained = inject(task, injectors or {})
@@ -353,10 +357,10 @@ def trained_sensors(policy: Path) -> SensorModels:
 
 
 def seen_through(backend: BackendConfig, sensors: SensorModels) -> BackendConfig:
-    """A backend with these models of sensors, where it has none of its own."""
+    """A backend with these models of sensors, but for those that its own options switch on."""
 
     def fitted(options: Any) -> Any:
-        return options if options.sensors.active else replace(options, sensors=sensors)
+        return replace(options, sensors=sensors.updated(options.sensors))
 
     return replace(
         backend, simulation=fitted(backend.simulation), reality=fitted(backend.reality),

@@ -8,7 +8,7 @@ Own code, because the prior's KL, the privileged critic and bit-exact resuming d
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -225,8 +225,10 @@ def _start_from(init: Actor, actor: Actor, config: PpoConfig) -> None:
             "policy.actor.width and policy.actor.point_width"
         )
     if init.senses != actor.senses:
+        other = [f.name for f in fields(init.senses) if getattr(init.senses, f.name) != getattr(actor.senses, f.name)]
         raise BadInput(
-            "the actor to start from was trained for another task or robot: it senses or sends other numbers"
+            "the actor to start from was trained for another task, robot or kind of sensors; of what it senses and "
+            f"sends, these differ: {', '.join(other)}"
         )
     actor.load_state_dict(init.state_dict())
 

@@ -78,7 +78,7 @@ def test_it_is_evaluated_behind_a_socket_in_the_other_world_only(trained, tmp_pa
 
 
 def test_a_policy_is_judged_through_the_sensors_that_it_was_trained_with(trained, tmp_path):
-    """In every backend, unless the backend has some of its own."""
+    """In every backend, but for those that the backend has of its own."""
     sensors = SensorModels(encoder=EncoderConfig(bias=0.2))
     seen = replace(TINY, simulation=factory.SimulationOptions(sensors=sensors))
     stage_policy(seen, None, tmp_path / "policy", seed=0, use_prior=False, task=TASKS["pick_place"])
@@ -88,7 +88,20 @@ def test_a_policy_is_judged_through_the_sensors_that_it_was_trained_with(trained
     assert {chosen.simulation.sensors, chosen.reality.sensors, chosen.hardware.sensors} == {sensors}
     own = SensorModels(sight=SightConfig())
     kept = seen_through(BackendConfig(simulation=factory.SimulationOptions(sensors=own)), sensors)
-    assert (kept.simulation.sensors, kept.reality.sensors) == (own, sensors)
+    assert (kept.simulation.sensors, kept.reality.sensors) == (replace(sensors, sight=own.sight), sensors)
+
+
+def test_training_goes_on_through_the_sensors_that_an_actor_was_trained_with(tmp_path):
+    """But for those that the new settings switch on; points with labels are for another actor."""
+    unlabelled = SensorModels(sight=SightConfig(labels=False))
+    seen = replace(TINY, simulation=factory.SimulationOptions(sensors=unlabelled))
+    stage_policy(seen, None, tmp_path / "first", seed=0, use_prior=False, task=TASKS["pick_place"])
+    noisy = replace(TINY, simulation=factory.SimulationOptions(sensors=SensorModels(encoder=EncoderConfig(bias=0.2))))
+    stage_policy(noisy, None, tmp_path / "on", seed=0, use_prior=False, init=tmp_path / "first")
+    assert trained_sensors(tmp_path / "on") == SensorModels(encoder=EncoderConfig(bias=0.2), sight=unlabelled.sight)
+    labelled = replace(TINY, simulation=factory.SimulationOptions(sensors=SensorModels(sight=SightConfig())))
+    with pytest.raises(BadInput, match="kind of sensors; of what it senses and sends, these differ: labels"):
+        stage_policy(labelled, None, tmp_path / "other", seed=0, use_prior=False, init=tmp_path / "first")
 
 
 def test_hardware_that_cannot_be_driven_is_named(trained):

@@ -7,6 +7,7 @@ What they do to a world is said in `dexprior.worlds.tasks.sensing`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from dexprior.config import config, validate
@@ -47,6 +48,10 @@ class SensorModels:
     def labels(self) -> bool:
         """Whether points of objects come with the body that they lie on."""
         return self.sight is None or self.sight.labels
+
+    def updated(self, other: SensorModels) -> SensorModels:
+        """These models, with those that are on in another in their place."""
+        return replace(self, **{name: getattr(other, name) for name in other.active})
 
     @classmethod
     def read(cls, path: str | Path) -> SensorModels:
