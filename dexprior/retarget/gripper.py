@@ -71,6 +71,8 @@ class GripperConfig:
     force_gain: Annotated[float, Gt(0)] = 4.0
     """Force of each pad as a multiple of the thumb's: two pads replace three fingertips, and what they hold may be more
     slippery than it was for the human."""
+    lift: Annotated[float, Ge(0)] = 0.0
+    """How much higher than the hand it carries, where the hand is highest above both ends of a hold [m]."""
     least_force: Annotated[float, Ge(0)] = 2.5
     """Smallest force of a pad while it holds [N]."""
     behind: Annotated[float, Ge(0)] = 0.03
@@ -280,7 +282,7 @@ class _Plan:
 
     def hold(self, t: np.ndarray, path: np.ndarray, width: float, force: np.ndarray) -> None:
         """Come in open around an object, let go of it before where it was held, close on it, and carry it."""
-        c, path = self._c, self._raised(path)
+        c, path = self._c, self._raised(_lifted(path, self._c.lift))
         if self._holds:
             self._let_go()
         else:
@@ -373,6 +375,16 @@ _STEEP = 0.7  # cosine between the vertical and the fingers' axis, from which on
 _STILL = 0.02  # [m/s] below which an object does not move
 _TURNING = 1.5  # [rad/s] of the tool in free motion
 _CREEP = 1e-3  # [m/s] at which it goes on where it is not let go at all
+
+
+def _lifted(path: np.ndarray, by: float) -> np.ndarray:
+    """A path raised by so much where it is highest, and less in proportion to its height above its higher end."""
+    above = np.maximum(path[:, 2] - max(path[0, 2], path[-1, 2]), 0.0)
+    if above.max() == 0.0:
+        return path
+    path = path.copy()
+    path[:, 2] += by * above / max(above.max(), by)
+    return path
 
 
 def _at_rest(object_pose: np.ndarray, touching: np.ndarray, phases: tuple[Phase, ...]) -> Float[np.ndarray, "time 7"]:
