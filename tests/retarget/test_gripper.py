@@ -154,6 +154,23 @@ def test_a_hold_can_take_longer_and_what_follows_comes_later():
     assert idle.holding_for(3.0) == idle
 
 
+def test_what_is_carried_is_lifted_higher_and_set_down_where_the_hand_did():
+    hand, pose = clip()
+    made, higher = (retargeted(hand, pose, ROBOT, GripperConfig(lift=by)) for by in (0.0, 0.01))
+    rows = holding(made)
+    raised = higher.tool[rows, 2] - made.tool[rows, 2]
+    assert np.array_equal(higher.t[rows], made.t[rows])
+    assert raised[[0, -1]] == pytest.approx([0.0, 0.0])
+    assert raised.min() >= 0.0
+    assert raised.max() == pytest.approx(0.01)
+    assert raised[made.tool[rows, 2].argmax()] == pytest.approx(0.01)
+    assert np.allclose(higher.tool[rows][:, [0, 1, 3, 4, 5, 6]], made.tool[rows][:, [0, 1, 3, 4, 5, 6]])
+    level = pose.copy()
+    level[:, 2] = level[0, 2]
+    low, same = (retargeted(hand, level, ROBOT, GripperConfig(lift=by)) for by in (0.0, 0.01))
+    assert np.array_equal(low.tool, same.tool)  # what is not lifted at all stays so
+
+
 @pytest.mark.parametrize("push", [False, True])
 def test_free_motion_is_no_faster_than_the_arm(push):
     hand, pose = clip(push=push)
