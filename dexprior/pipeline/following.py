@@ -214,7 +214,7 @@ def tool_trajectories(
         return [retarget_to_gripper(c.hand, c.thing, follower, gripper, surface=c.surface) for c in clips]
 
     found = made()
-    first = [one.tool[(one.force > 0).argmax(), 3:] for one in found if one.force.any()]
+    first = [one.tool[one.t.searchsorted(one.held[0]), 3:] for one in found if one.held]
     if not alike or not first:
         return found
     turns = [float(yaw_of(tool) - yaw_of(robot.start[3:])) for tool in first]
