@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool
 
-from dexprior.artifacts import load_all, save
+from dexprior.artifacts import RunFolder, load_all, save
 from dexprior.data.demonstrating import condition_of, generate_demonstrations
 from dexprior.data.stacks import Stack, load_stack
 from dexprior.envs.hardware import why_no_gate
@@ -30,6 +30,7 @@ from dexprior.policy.rollout import Policy, actor_policy, expert_policy, prior_p
 from dexprior.pose.estimator import estimate, load_estimator
 from dexprior.pose.fusion import fuse_hands
 from dexprior.prior.sampling import HandObjectPipeline, load_prior
+from dexprior.progress import say
 from dexprior.stats import Rate
 from dexprior.types import PriorCondition, VideoSample
 from dexprior.worlds.tasks import Scenes, robot_task
@@ -75,13 +76,13 @@ _LOSSES = (
 _DRAWS = 2000
 
 
-def climb(line: Line, folder: Path, *, say: Callable[[str], None]) -> dict[str, Any]:
+def climb(line: Line, folder: Path, *, say: Callable[[str], None] = say) -> dict[str, Any]:
     """Judge every rung of a line's run, side by side as the line's own stages are.
 
     Args:
         line: whose other stages are done.
         folder: where the result goes, with a folder for each rung.
-        say: where progress lines go.
+        say: where progress lines go; standard error by default.
 
     Returns:
         As `gathered`.
@@ -104,7 +105,7 @@ def ladder_steps(line: Line, folder: Path) -> dict[str, Step]:
         f"{folder.name}/{name}": Step(
             work=work,
             needs=tuple(f"{folder.name}/{need}" if need in _PARTS else need for need in _NEEDS[name]),
-            finished=(folder / name / "done.json").exists(),
+            finished=RunFolder.finished(folder / name),
         )
         for name, work in works.items()
     }
