@@ -26,8 +26,8 @@ from dexprior.pipeline.stages import recorded_clip
 from dexprior.pipeline.worlds import judging_worlds
 from dexprior.policy.rollout import prior_policy, run_episodes
 from dexprior.prior.sampling import HandObjectPipeline, load_prior
-from dexprior.retarget.gripper import Follower, GripperConfig, ToolTrajectory, retarget_to_gripper
-from dexprior.retarget.grips import grip_map
+from dexprior.retarget.gripper import GripperConfig, ToolTrajectory, retarget_to_gripper
+from dexprior.retarget.grips import Follower, grip_map
 from dexprior.robots.rigs import Rig
 from dexprior.types import HandTrajectory, ObjectTrajectory, PriorCondition, VideoSample
 from dexprior.worlds.tasks import SUITE, Task, robot_task, strategies_of
