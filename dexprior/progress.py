@@ -1,12 +1,18 @@
-"""Long work shows where it is: a bar with rate and estimate, the losses in TensorBoard, and a history to keep."""
+"""Long work shows where it is: lines, a bar with rate and estimate, losses in TensorBoard, and a history to keep."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-__all__ = ["TrainingLog"]
+__all__ = ["TrainingLog", "say"]
+
+
+def say(text: str) -> None:
+    """Write a progress line to standard error."""
+    print(text, file=sys.stderr, flush=True)
 
 
 class TrainingLog:

@@ -178,7 +178,7 @@ MUTANTS = (
     ),
     # retargeting
     Mutant(
-        "the thumb alone holds", "retarget/gripper.py", "touching[:, 0] & touching[:, 1:3].any(axis=1)",
+        "the thumb alone holds", "retarget/phases.py", "touching[:, 0] & touching[:, 1:3].any(axis=1)",
         "touching[:, 0] | touching[:, 1:3].any(axis=1)", "retarget/test_gripper.py",
     ),
     Mutant(

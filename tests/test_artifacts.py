@@ -371,7 +371,9 @@ def test_a_network_is_no_training_state(tmp_path):
 def test_a_finished_run_says_what_it_found(tmp_path):
     run = RunFolder(tmp_path / "run", "stage", Stage(), 0).open()
     assert run.result is None
+    assert not RunFolder.finished(tmp_path / "run")
     run.finish({"loss": 0.25})
+    assert RunFolder.finished(tmp_path / "run")
     assert RunFolder(tmp_path / "run", "stage", Stage(), 0).open().result == {"loss": 0.25}
 
 

@@ -14,6 +14,8 @@ from dexprior.errors import ArtifactError
 
 __all__ = ["RunFolder"]
 
+_DONE = "done.json"
+
 
 @dataclass
 class RunFolder:
@@ -70,12 +72,17 @@ class RunFolder:
             )
         return self
 
+    @staticmethod
+    def finished(path: Path) -> bool:
+        """Whether a folder holds a run that is complete."""
+        return (path / _DONE).exists()
+
     @property
     def result(self) -> dict[str, Any] | None:
         """What `finish` recorded, or None while the run is not complete."""
-        path = self.path / "done.json"
-        if not path.exists():
+        if not self.finished(self.path):
             return None
+        path = self.path / _DONE
         result = read_object(path).get("result")
         if not isinstance(result, dict):
             raise ArtifactError(f"{path} holds no result of a run: delete it to make it again")
@@ -84,7 +91,7 @@ class RunFolder:
     def finish(self, result: dict[str, Any]) -> dict[str, Any]:
         """Mark the run complete."""
         seconds = time.monotonic() - self._started
-        write_json(self.path / "done.json", {"result": result, "seconds": round(seconds, 3)})
+        write_json(self.path / _DONE, {"result": result, "seconds": round(seconds, 3)})
         return result
 
     def file(self, name: str) -> Path:

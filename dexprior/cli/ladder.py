@@ -7,7 +7,6 @@ The run's settings are read from its folder; it is not trained again.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -41,5 +40,5 @@ def run(config: Config, words: list[str]) -> int:
             f"{config.run}: {missing[0]} is not finished; go on with `dexprior demo task={line.config.task} "
             f"out={config.run}`"
         )
-    print(table(climb(line, Path(config.out), say=lambda text: print(text, file=sys.stderr, flush=True))))
+    print(table(climb(line, Path(config.out))))
     return 0

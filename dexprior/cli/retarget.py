@@ -154,7 +154,8 @@ def _arm(config: Config) -> int:
     from dexprior.artifacts import load_all, save
     from dexprior.pose.fusion import fuse_hands
     from dexprior.retarget.arm_ik import solve_arm
-    from dexprior.retarget.gripper import Follower, retarget_to_gripper
+    from dexprior.retarget.gripper import retarget_to_gripper
+    from dexprior.retarget.grips import Follower
     from dexprior.types import HandTrajectory
 
     if config.samples is None:

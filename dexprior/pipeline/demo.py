@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,11 +10,12 @@ from dexprior.artifacts import write_json
 from dexprior.pipeline.line import Line
 from dexprior.pipeline.report import write_report
 from dexprior.pipeline.settings import LineConfig
+from dexprior.progress import say
 
 __all__ = ["run_demo"]
 
 
-def run_demo(config: LineConfig, *, say: Callable[[str], None] | None = None) -> Path:
+def run_demo(config: LineConfig, *, say: Callable[[str], None] = say) -> Path:
     """Run every stage that is not finished, then write the report; returns its path.
 
     Killed at any point, it goes on from the last checkpoint of the stage that was under way.
@@ -24,7 +24,6 @@ def run_demo(config: LineConfig, *, say: Callable[[str], None] | None = None) ->
         config: all settings.
         say: where progress lines go; standard error by default.
     """
-    say = say or (lambda line: print(line, file=sys.stderr, flush=True))
     line = Line(config)
     results = line.run(say=say)
     write_json(Path(config.out) / "results.json", {name: _short(result) for name, result in results.items()})

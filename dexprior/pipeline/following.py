@@ -26,8 +26,8 @@ from dexprior.pipeline.stages import recorded_clip
 from dexprior.pipeline.worlds import judging_worlds
 from dexprior.policy.rollout import prior_policy, run_episodes
 from dexprior.prior.sampling import HandObjectPipeline, load_prior
-from dexprior.retarget.gripper import Follower, GripperConfig, ToolTrajectory, retarget_to_gripper
-from dexprior.retarget.grips import grip_map
+from dexprior.retarget.gripper import GripperConfig, ToolTrajectory, retarget_to_gripper
+from dexprior.retarget.grips import Follower, grip_map
 from dexprior.robots.rigs import Rig
 from dexprior.types import HandTrajectory, ObjectTrajectory, PriorCondition, VideoSample
 from dexprior.worlds.tasks import SUITE, Task, robot_task, strategies_of
@@ -214,7 +214,7 @@ def tool_trajectories(
         return [retarget_to_gripper(c.hand, c.thing, follower, gripper, surface=c.surface) for c in clips]
 
     found = made()
-    first = [one.tool[(one.force > 0).argmax(), 3:] for one in found if one.force.any()]
+    first = [one.tool[one.t.searchsorted(one.held[0]), 3:] for one in found if one.held]
     if not alike or not first:
         return found
     turns = [float(yaw_of(tool) - yaw_of(robot.start[3:])) for tool in first]

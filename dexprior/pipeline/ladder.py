@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Bool
 
-from dexprior.artifacts import load_all, save
+from dexprior.artifacts import RunFolder, load_all, save
 from dexprior.data.demonstrating import condition_of, generate_demonstrations
 from dexprior.data.stacks import Stack, load_stack
 from dexprior.envs.hardware import why_no_gate
@@ -30,6 +30,7 @@ from dexprior.policy.rollout import Policy, actor_policy, expert_policy, prior_p
 from dexprior.pose.estimator import estimate, load_estimator
 from dexprior.pose.fusion import fuse_hands
 from dexprior.prior.sampling import HandObjectPipeline, load_prior
+from dexprior.progress import say
 from dexprior.stats import Rate
 from dexprior.types import PriorCondition, VideoSample
 from dexprior.worlds.tasks import Scenes, robot_task
@@ -64,7 +65,7 @@ _TRAINED = {
 _PARTS = ("demonstrations", "samples")
 _NEEDS: dict[str, tuple[str, ...]] = {
     "demonstrations": (), "samples": ("02-prior", "demonstrations"),
-    "expert": (), "demonstration": ("02-prior", "demonstrations"), "sample": ("samples",),
+    "expert": (), "demonstration": ("samples",), "sample": ("samples",),
     "made condition": ("samples",), "pixels": ("03-estimator", "samples"), "fused": ("03-estimator", "samples"),
     "bank": ("04-behavior",), **{rung: (stage,) for rung, stage in _TRAINED.items()},
 }  # fmt: skip
@@ -75,13 +76,13 @@ _LOSSES = (
 _DRAWS = 2000
 
 
-def climb(line: Line, folder: Path, *, say: Callable[[str], None]) -> dict[str, Any]:
+def climb(line: Line, folder: Path, *, say: Callable[[str], None] = say) -> dict[str, Any]:
     """Judge every rung of a line's run, side by side as the line's own stages are.
 
     Args:
         line: whose other stages are done.
         folder: where the result goes, with a folder for each rung.
-        say: where progress lines go.
+        say: where progress lines go; standard error by default.
 
     Returns:
         As `gathered`.
@@ -104,7 +105,7 @@ def ladder_steps(line: Line, folder: Path) -> dict[str, Step]:
         f"{folder.name}/{name}": Step(
             work=work,
             needs=tuple(f"{folder.name}/{need}" if need in _PARTS else need for need in _NEEDS[name]),
-            finished=(folder / name / "done.json").exists(),
+            finished=RunFolder.finished(folder / name),
         )
         for name, work in works.items()
     }
@@ -193,8 +194,8 @@ def _settings(line: Line) -> tuple[Any, ...]:
 
 
 def _parents(line: Line, *rungs: str) -> tuple[str, ...]:
-    """Checksums of what rungs judge."""
-    needed = {"02-prior" if need in _PARTS else need for rung in rungs for need in _NEEDS[rung]}
+    """Checksums of what rungs judge; the samples are the prior's."""
+    needed = {"02-prior" if need == "samples" else need for rung in rungs for need in _NEEDS[rung]}
     return tuple(checksum for stage in sorted(needed) for checksum in line.made(stage))
 
 
@@ -209,7 +210,11 @@ def _demonstrate(config: LineConfig, folder: Path) -> dict[str, Any]:
 
 
 def _sample(config: LineConfig, folder: Path) -> dict[str, Any]:
-    """Samples for their conditions, and for conditions that are made for their scenes."""
+    """Samples for the conditions of demonstrations, and for conditions that are made for their scenes and kept as well.
+
+    Returns:
+        `judged`: ids of the demonstrations that are no longer than what the prior samples; `left_out`: how many are.
+    """
     from dexprior.pipeline.line import Line
 
     line = Line(config)
@@ -218,10 +223,11 @@ def _sample(config: LineConfig, folder: Path) -> dict[str, Any]:
         prior, _ = load_prior(line.folder["02-prior"] / "checkpoint")
         judged = judged_clips(config, folder)
         held, made = _within(line, judged, prior)
+        save(made, folder / "samples" / "conditions.safetensors", producer="ladder", seed=SCORING)
         for name, conditions in (("sample", held.conditions), ("made condition", made)):
             samples = sample_prior(prior, conditions, config.bank, seed=SCORING)
             save(samples, folder / "samples" / f"{name}.safetensors", producer="ladder", seed=SCORING)
-        return {"left_out": len(judged) - len(held)}
+        return {"judged": list(held.ids), "left_out": len(judged) - len(held)}
 
     return run_stage(folder / "samples", "samples", _settings(line), SCORING, work, parents=line.made("02-prior"))
 
@@ -251,14 +257,15 @@ def _won(line: Line, folder: Path, rung: str) -> dict[str, Won]:
 
 
 def _clips(line: Line, folder: Path, rung: str) -> list[Clip]:
-    """What is followed on a rung."""
-    prior, _ = load_prior(line.folder["02-prior"] / "checkpoint")
-    held, made = _within(line, judged_clips(line.config, folder), prior)
+    """What is followed on a rung: judged demonstrations, or the samples that were made for them."""
+    stack = judged_clips(line.config, folder)
+    held = stack[np.isin(stack.ids, _sample(line.config, folder)["judged"])]
     recorded = clips_of_stack(held)
     if rung == "demonstration":
         return recorded
-    conditions, kept = (made, rung) if rung == "made condition" else (held.conditions, "sample")
-    samples = load_all(folder / "samples" / f"{kept}.safetensors", VideoSample)
+    files, made = folder / "samples", rung == "made condition"
+    conditions = load_all(files / "conditions.safetensors", PriorCondition) if made else held.conditions
+    samples = load_all(files / f"{rung if made else 'sample'}.safetensors", VideoSample)
     hands = [s.hand for s in samples]
     if rung in ("pixels", "fused"):
         reader = load_estimator(line.folder["03-estimator"] / "estimator.safetensors")

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dexprior.artifacts import read_object, write_json
+from dexprior.artifacts import RunFolder, read_object, write_json
 from dexprior.config import to_plain, validate
 from dexprior.data.demonstrating import generate_demonstrations
 from dexprior.errors import ArtifactError
@@ -27,6 +26,7 @@ from dexprior.pipeline.stages import run_stage
 from dexprior.pipeline.steps import Step, cores_each, run_steps
 from dexprior.pipeline.transfer import stage_backends, stage_ledger
 from dexprior.policy.ppo import PpoConfig, warm_up_of
+from dexprior.progress import say
 from dexprior.worlds.tasks import robot_task, strategies_of
 
 __all__ = ["Line"]
@@ -71,7 +71,7 @@ class Line:
         found = validate(LineConfig, record["config"], where=str(path))
         return cls(replace(found, out=str(folder), **changes))
 
-    def run(self, *, say: Callable[[str], None] | None = None) -> dict[str, dict[str, Any]]:
+    def run(self, *, say: Callable[[str], None] = say) -> dict[str, dict[str, Any]]:
         """Do what is not done yet; returns what every stage found.
 
         Args:
@@ -80,7 +80,6 @@ class Line:
         Raises:
             ArtifactError: the folder holds a run of another version, or a stage under other settings.
         """
-        say = say or (lambda line: print(line, file=sys.stderr, flush=True))
         self._record()
         steps = self.steps()
         began: dict[str, tuple[int, float]] = {}
@@ -142,7 +141,7 @@ class Line:
 
     def finished(self, stage: str) -> bool:
         """Whether a stage was done."""
-        return (self.folder[stage] / "done.json").exists()
+        return RunFolder.finished(self.folder[stage])
 
     def _record(self, *, again: bool = False) -> None:
         """Write the settings beside the stages: when a run begins, and when all of them were found to fit."""

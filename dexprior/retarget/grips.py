@@ -1,8 +1,10 @@
-"""How end effectors close by one number: from what is between their fingertips to what an action says."""
+"""How end effectors close by one number, from what is between their fingertips to what an action says; and the robot
+that follows a hand with one."""
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,11 +14,12 @@ from jaxtyping import Float
 from dexprior.errors import BadInput
 from dexprior.robots.catalog import end_effector
 from dexprior.robots.machines import EndEffector
+from dexprior.robots.rigs import home_pose, turn_range
 
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["GripMap", "grip_map"]
+__all__ = ["Follower", "GripMap", "grip_map"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +58,35 @@ class GripMap:
     def numbers(self, opening: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
         """That bring the fingertips to an opening [m] where nothing is between them."""
         return np.interp(opening, self.opening, self.number)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Follower:
+    """The robot that follows a hand."""
+
+    start: Float[np.ndarray, 7]
+    """Tool pose from which its arm sets out."""
+    grip: GripMap
+    """How its end effector closes."""
+    turns: tuple[float, float]
+    """By how much it turns its tool about the vertical from there: least and most [rad]."""
+    grasp_turn: float = 0.0
+    """A grasp is the same after half a turn: of the two that its range allows, the one nearer to this turn [rad]."""
+    not_before: float = 0.0
+    """Earliest time at which it has grasped [s]."""
+    fastest: Callable[[Float[np.ndarray, " 3"], Float[np.ndarray, " 3"]], float] | None = None
+    """Position [m] and velocity [m/s] of its tool -> the largest speed in that direction that it is let go at; None
+    where nothing limits it."""
+
+    @classmethod
+    def of(cls, arm: str, end: str, home: Float[np.ndarray, " joint"] | None = None) -> Follower:
+        """An arm at the origin with an end effector, by name, in a home posture, by default the arm's own.
+
+        Raises:
+            UnknownName, MissingExtra: as `dexprior.robots.rigs.add_rig`.
+            BadInput: the end effector closes by no one number, or the arm has no joints.
+        """
+        return cls(start=home_pose(arm, end, home), grip=grip_map(end), turns=turn_range(arm, end, home))
 
 
 @functools.cache

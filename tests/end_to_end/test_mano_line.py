@@ -12,7 +12,8 @@ from dexprior.hands.skeleton import forward
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.denoiser import JointDenoiser
 from dexprior.prior.sampling import HandObjectPipeline
-from dexprior.retarget.gripper import Follower, GripperConfig, retarget_to_gripper
+from dexprior.retarget.gripper import GripperConfig, retarget_to_gripper
+from dexprior.retarget.grips import Follower
 from dexprior.retarget.hand_kinematic import retarget_hand
 from dexprior.robots import catalog
 from dexprior.types import PriorCondition

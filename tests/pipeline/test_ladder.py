@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 from dexprior.data.demonstrating import condition_of
+from dexprior.data.stacks import Stack, stack_episodes
 from dexprior.errors import BadInput
+from dexprior.pipeline import ladder
 from dexprior.pipeline.following import first_way
-from dexprior.pipeline.ladder import RUNGS, _within, paired_ratio
+from dexprior.pipeline.ladder import RUNGS, _clips, _sample, _within, ladder_steps, paired_ratio
 from dexprior.pipeline.line import Line
 from dexprior.pipeline.rungs import CHAIN, draw_rungs, largest_loss, loss_text, table
 from dexprior.pipeline.settings import LineConfig
 from dexprior.stats import Rate
-from dexprior.worlds.tasks import make_task, robot_task
+from dexprior.types import Episode
+from dexprior.worlds.tasks import make_task, robot_task, strategies_of
 
 SCENE = {name: value[0] for name, value in make_task("pick_place").sample(np.random.default_rng(0), 1).items()}
 
@@ -76,6 +79,47 @@ def test_demonstrations_that_are_longer_than_the_prior_s_clips_are_not_judged(tm
     prior.denoiser.config.frames -= 1
     with pytest.raises(BadInput, match="each of the 3 demonstrations to judge is longer than"):
         _within(Line(LineConfig(out=str(tmp_path))), stack, prior)
+
+
+def judged_of_three(example_makers) -> Stack:
+    """Demonstrations of three scenes, of which the second is a second longer."""
+    scenes, way = make_task("pick_place").sample(np.random.default_rng(1), 3), strategies_of("pick_place")[0]
+    episodes = []
+    for k, longer in enumerate((0.0, 1.0, 0.0)):
+        one = example_makers(n=5, seed=k, size=16)[Episode]
+        condition = replace(one.condition, text=way.sentences[0], seconds=way.seconds + longer)
+        scene = {name: value[k].tolist() for name, value in scenes.items()}
+        episodes.append(replace(one, condition=condition, info={"object": {}, "scene": scene}))
+    return stack_episodes(episodes, 16)
+
+
+def test_rungs_of_clips_take_what_the_samples_kept_and_ask_the_prior_nothing(
+    example_makers, same, monkeypatch, tmp_path
+):
+    stack, line = judged_of_three(example_makers), Line(LineConfig(out=str(tmp_path / "run")))
+    net = SimpleNamespace(frames=round(stack.conditions[0].seconds * 10), fps=10.0)
+    prior = SimpleNamespace(denoiser=SimpleNamespace(config=net))
+    samples = [example_makers(n=5, seed=k, size=16)[Episode].sample for k in (7, 8)]
+    monkeypatch.setattr(ladder, "judged_clips", lambda config, folder: stack)
+    monkeypatch.setattr(ladder, "load_prior", lambda folder: (prior, {}))
+    monkeypatch.setattr(ladder, "sample_prior", lambda prior, conditions, settings, seed: samples[: len(conditions)])
+    monkeypatch.setattr(Line, "made", lambda self, stage: ())
+    _, made = _within(line, stack, prior)
+    assert _sample(line.config, tmp_path) == {"judged": ["000000", "000002"], "left_out": 1}
+    monkeypatch.delattr(ladder, "load_prior")
+    monkeypatch.delattr(ladder, "condition_of")
+    recorded, sampled, again = (_clips(line, tmp_path, rung) for rung in ("demonstration", "sample", "made condition"))
+    for k, (clip, judged) in enumerate(zip(recorded, (0, 2), strict=True)):
+        np.testing.assert_array_equal(clip.hand.joints, stack.joints[judged, :, 0])
+        same(sampled[k].hand, samples[k].hand)
+        same(again[k].hand, samples[k].hand)
+        np.testing.assert_array_equal(sampled[k].surface, clip.surface)
+        np.testing.assert_array_equal(again[k].surface, made[k].cloud[made[k].moves])
+
+
+def test_of_a_ladder_s_steps_only_the_samples_need_the_prior(tmp_path):
+    steps = ladder_steps(Line(LineConfig(out=str(tmp_path))), tmp_path / "09-ladder")
+    assert [name for name, step in steps.items() if "02-prior" in step.needs] == ["09-ladder/samples"]
 
 
 def test_the_table_says_how_many_demonstrations_were_left_out():

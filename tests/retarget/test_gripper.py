@@ -17,8 +17,9 @@ from dexprior.geometry.rotations import (
 )
 from dexprior.geometry.transforms import interpolate_poses
 from dexprior.hands.skeleton import FINGER_RADIUS
-from dexprior.retarget.gripper import Follower, GripperConfig, ToolTrajectory, contact_phases, retarget_to_gripper
-from dexprior.retarget.grips import grip_map
+from dexprior.retarget.gripper import GripperConfig, ToolTrajectory, retarget_to_gripper
+from dexprior.retarget.grips import Follower, grip_map
+from dexprior.retarget.phases import contact_phases
 from dexprior.types import HandTrajectory, ObjectTrajectory
 
 HOME = np.array([0.5, 0.0, 0.25, 0.0, 1.0, 0.0, 0.0])
