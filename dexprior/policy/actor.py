@@ -29,7 +29,7 @@ __all__ = [
     "save_actor",
 ]
 
-SCHEMA = "dexprior.actor/5"
+SCHEMA = "dexprior.actor/4"
 _FORCE = 10.0  # [N] that becomes 1
 _LENGTH = 0.1  # [m] that becomes 1
 _SHAPE = 0.03  # [m] from a body's middle that becomes 1
@@ -109,8 +109,7 @@ class Features(nn.Module):
     """Sensor readings as numbers of order one.
 
     Each body's points, now and when the episode began, give where its middle is from the first tool, and its shape,
-    the mean over points relative to that middle: how a body is turned does not hang on where it is. A maximum would say
-    how noisy the points are, and noise beyond that of the training world would turn the body.
+    pooled from points relative to that middle: how a body is turned does not hang on where it is.
 
     Where points come without labels, a `Finder` says which body they lie on; how many each has is read as well. What
     reads no shapes finds no bodies either, and takes all points for one.
@@ -147,7 +146,7 @@ class Features(nn.Module):
         self.finder = Finder(found, _CENTRE) if found else None
         robots, bodies = len(senses.robots), found or len(self._split)
         touch = sum(robot.touch for robot in senses.robots)
-        seen = bodies * (6 + w) + 6 * (bodies - 1) + found
+        seen = bodies * (6 + 2 * w) + 6 * (bodies - 1) + found
         self.size = senses.proprio + 6 * robots + touch + 1 + 2 * len(waves) + 2 * seen
 
     def forward(self, observation: dict[str, Tensor]) -> Float[Tensor, "batch feature"]:
@@ -185,7 +184,7 @@ class Features(nn.Module):
         if self.point is not None:
             for body, middle in zip(bodies, middles):
                 each = self.point((body - middle[:, None]) / _SHAPE)
-                parts.append(each.mean(1))
+                parts += [each.max(1).values, each.mean(1)]  # the mean is what noise on single points leaves alone
         return parts
 
     def _found(self, found: Found, tool: Float[Tensor, "batch 3"]) -> list[Tensor]:
@@ -193,7 +192,7 @@ class Features(nn.Module):
         assert self.point is not None
         each = self.point(found.relative() / _SHAPE)
         parts = [*_places(list(found.middle.unbind(1)), tool), found.count / found.cloud.shape[1]]
-        return [*parts, found.mean(each).flatten(1)]
+        return [*parts, found.largest(each).flatten(1), found.mean(each).flatten(1)]
 
 
 def _places(middles: list[Tensor], tool: Float[Tensor, "batch 3"]) -> list[Tensor]:

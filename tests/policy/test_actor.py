@@ -185,7 +185,7 @@ def test_senses_are_those_of_the_worlds():
 
 def test_an_actor_of_an_older_version_says_how_to_make_it_again(tmp_path):
     path = save_actor(Actor(ActorConfig(width=8), SENSES), tmp_path / "actor.safetensors", seed=0)
-    path.write_bytes(path.read_bytes().replace(b"dexprior.actor/5", b"dexprior.actor/4"))
+    path.write_bytes(path.read_bytes().replace(b"dexprior.actor/4", b"dexprior.actor/3"))
     with pytest.raises(ArtifactError, match="dexprior train-policy"):
         load_actor(path)
 
@@ -230,6 +230,7 @@ def test_bodies_that_are_found_are_where_those_with_labels_are(apart):
     for name in CLOUDS:
         for k, body in enumerate(apart[name].split(PLAIN.bodies, dim=1)):
             torch.testing.assert_close(found[name].middle[:, k], body.mean(1), atol=1e-5, rtol=0)
+            torch.testing.assert_close(found[name].largest(found[name].cloud)[:, k], body.amax(1).clamp(min=0.0))
         assert found[name].count.tolist() == [list(PLAIN.bodies)] * N
         relative = found[name].relative()
         torch.testing.assert_close(found[name].mean(relative), torch.zeros(N, 2, 3), atol=1e-5, rtol=0)

@@ -128,6 +128,7 @@ SUITE: dict[str, Entry] = {
             for length in (0.028, 0.034)
         ),
         robot={"start": "standing", "seconds": 8.0},
+        gripper={"lift": 0.01},
         warp=True,
     ),
     "pick_place": Entry(
