@@ -210,7 +210,7 @@ def do_stage(config: LineConfig, stage: str) -> dict[str, Any]:
 
 
 _NEEDS = {
-    "01-demonstrations": (), "10-collision": (), "08-policy-plain": (), "02-prior": ("01-demonstrations",),
+    "01-demonstrations": (), "02-prior": ("01-demonstrations",), "10-collision": (), "08-policy-plain": (),
     "04-behavior": ("02-prior",), "03-estimator": ("01-demonstrations", "02-prior"), "05-imitation": ("04-behavior",),
     "06-policy": ("05-imitation",), "07-policy-no-kl": ("05-imitation",), "11-ledger": ("06-policy",), "09-ladder": (),
     "12-backends": ("06-policy", "10-collision"),

