@@ -186,4 +186,4 @@ def test_how_a_gripper_follows_is_the_row_s_unless_it_is_said():
     assert gripper_settings("soft_grasp") == GripperConfig(**row)
     told = gripper_settings("soft_grasp", {"force_gain": 2.0})
     assert told == replace(GripperConfig(**row), force_gain=2.0)
-    assert gripper_settings("peg") == GripperConfig()
+    assert gripper_settings("nut_bolt") == GripperConfig()
