@@ -177,7 +177,7 @@ def _work(line: Connection, threads: int | None) -> None:
             except Exception as error:  # noqa: BLE001  # `_Crew.wait` raises it
                 answer = None, error, traceback.format_exc()
             line.send(answer)
-    except (EOFError, KeyboardInterrupt):
+    except (EOFError, BrokenPipeError, KeyboardInterrupt):  # whoever asked has gone
         return
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 import torch
 
 from dexprior.errors import ConnectionLost, UnknownName
-from dexprior.pipeline.steps import Step, run_steps
+from dexprior.pipeline.steps import Step, _work, run_steps
 
 
 def note(folder: Path, name: str, *, wait_for: str | None = None, seconds: float = 20.0) -> int:
@@ -99,7 +100,7 @@ import functools, sys, time
 from pathlib import Path
 sys.path.insert(0, {tests!r})
 from test_steps import note
-from dexprior.pipeline.steps import Step, run_steps
+from dexprior.pipeline.steps import Step, _work, run_steps
 if __name__ == "__main__":
     work = functools.partial(note, Path({folder!r}), "child", wait_for="never", seconds=120.0)
     run_steps({{"a": Step(work=work), "b": Step(work=work)}}, jobs=2, threads=1, began=print, ended=print)
@@ -126,3 +127,18 @@ def test_its_processes_end_with_it_however_it_ends(tmp_path):
 def alive(pid: int) -> bool:
     status = Path(f"/proc/{pid}/status")
     return status.exists() and "State:\tZ" not in status.read_text()
+
+
+def test_an_answer_that_nobody_waits_for_is_dropped_without_a_word(tmp_path, capfd):
+    here, there = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=_work, args=(there, 1))
+    process.start()
+    there.close()
+    here.send(functools.partial(note, tmp_path, "begun", wait_for="gone"))
+    while not (tmp_path / "begun").exists():
+        time.sleep(0.01)
+    here.close()
+    (tmp_path / "gone").touch()
+    process.join(60.0)
+    assert process.exitcode == 0
+    assert "Traceback" not in capfd.readouterr().err
