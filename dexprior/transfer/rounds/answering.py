@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Float
+from tqdm import tqdm
 
 from dexprior.artifacts import make_header, read_object, write_json
 from dexprior.config import Ge, Gt, config
@@ -119,10 +120,16 @@ def answer_round(
         others[:, whole.names.index(name)] = whole.medians()[whole.names.index(name)]
     seen, W = whitened(observations_of(real, window), simulate(others))
     out.mkdir(parents=True, exist_ok=True)
-    update = update_family(
-        whole, seen, simulate=lambda values: simulate(values) @ W.T,
-        blamed=blamed, settings=settings.update, seed=seed,
-    )  # fmt: skip
+    with tqdm(desc="fit", unit="replay") as bar:  # how many it takes is not known before
+
+        def whitened_replays(values: Float[np.ndarray, "n parameter"]) -> Float[np.ndarray, "n number"]:
+            found = simulate(values) @ W.T
+            bar.update(len(values))
+            return found
+
+        update = update_family(
+            whole, seen, simulate=whitened_replays, blamed=blamed, settings=settings.update, seed=seed
+        )
     named = {*found.family.names, *blamed}
     family = ParameterFamily(
         update.family.name, tuple(p for p in update.family.parameters if p.name in named), update.family.density
