@@ -140,6 +140,7 @@ def test_what_was_learned_of_a_robot_is_trained_and_evaluated_with(trained, tmp_
         seen.append((task, family, options))
         return make(engine, task, n, family=family, options=options)
 
+    monkeypatch.chdir(tmp_path)  # a demo's run in the folder above would give its bank
     monkeypatch.setattr("dexprior.policy.ppo.simulate", noted)
     monkeypatch.setattr(factory, "simulate", noted)
     words = [*learned, "injectors={clutter:0.5}"]
