@@ -46,12 +46,12 @@ class GripperConfig:
     settling: Annotated[float, Ge(0)] = 0.12
     """How long the closed gripper builds up its grip before the object moves [s]."""
     force_gain: Annotated[float, Gt(0)] = 4.0
-    """Force of each pad as a multiple of the thumb's: two pads replace three fingertips, and what they hold may be more
-    slippery than it was for the human."""
+    """Force of two pads as a multiple of the thumb's, which bears as much as all fingers that face it; more fingertips
+    share as much as two. What they hold may be more slippery than it was for the human."""
     lift: Annotated[float, Ge(0)] = 0.0
     """How much higher than the hand it carries, where the hand is highest above both ends of a hold [m]."""
     least_force: Annotated[float, Ge(0)] = 2.5
-    """Smallest force of a pad while it holds [N]."""
+    """Smallest force of a fingertip while it holds [N]."""
     behind: Annotated[float, Ge(0)] = 0.03
     """How far behind a pushed object the tool comes down [m]."""
     moves: Annotated[float, Gt(0)] = 0.012
@@ -144,7 +144,8 @@ def retarget_to_gripper(
         phases = tuple(holds)
     for phase, (grasp, width) in zip(phases, grasps):
         frames = slice(phase.start, phase.stop)
-        force = np.maximum(config.force_gain * hand.force[frames, 0], config.least_force)
+        shared = config.force_gain * 2.0 / robot.grip.tips
+        force = np.maximum(shared * hand.force[frames, 0], config.least_force)
         plan.hold(hand.t[frames] - hand.t[0], grasp, width, force)
     return plan.finish(held=phases[-1].stop == len(hand.t))
 

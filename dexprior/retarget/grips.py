@@ -37,6 +37,8 @@ class GripMap:
     """Numbers in an action."""
     depth: float
     """How far the fingertips reach beyond the tool centre point, at most [m]."""
+    tips: int = 2
+    """Number of fingertips."""
 
     @classmethod
     def of_pads(cls, *, widest: float, stiffness: float, depth: float) -> GripMap:
@@ -150,6 +152,7 @@ def _of_tendons(effector: EndEffector) -> GripMap:
     return GripMap(
         opening=np.maximum(opening[few][::-1], 0.0), number=number[few][::-1].copy(),
         give=float(2.0 / (abs(tight - slack) * way)), size=effector.action_size, depth=float(depth[few].max()),
+        tips=len(pads),
     )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ __all__ = ["FRUITS", "Fruit", "SoftGrasp", "SoftGraspConfig"]
 
 FruitName = Literal["strawberry", "grape", "peach"]
 _FINGER_RADIUS = 0.008  # [m]
+_FORCE, _NET = 1 << 1, 3  # what a contact sensor tells, and how: the sum of the contacts' forces, in the world's axes
 _SHAKE = (2.8, 3.8)  # [s] when the whole world shakes
 _SHAKE_ACCELERATION, _SHAKE_RATE = 4.0, 4.0  # [m/s2], [1/s]
 
@@ -55,11 +56,11 @@ class Fruit:
 
 FRUITS: dict[str, Fruit] = {
     "strawberry": Fruit(
-        size=(0.032, 0.032, 0.040), mass=0.018, young=1.5e5, yield_pressure=9.0e4, rgba=(0.85, 0.15, 0.2, 1)
+        size=(0.036, 0.036, 0.032), mass=0.018, young=1.5e5, yield_pressure=9.0e4, rgba=(0.85, 0.15, 0.2, 1)
     ),
-    "grape": Fruit(size=(0.022, 0.022, 0.026), mass=0.007, young=2.5e5, yield_pressure=1.6e5, rgba=(0.45, 0.2, 0.5, 1)),
+    "grape": Fruit(size=(0.024, 0.024, 0.022), mass=0.007, young=2.5e5, yield_pressure=1.6e5, rgba=(0.45, 0.2, 0.5, 1)),
     "peach": Fruit(
-        size=(0.050, 0.050, 0.052), mass=0.070, young=6.0e5, yield_pressure=3.0e5, rgba=(0.95, 0.65, 0.4, 1)
+        size=(0.051, 0.051, 0.050), mass=0.070, young=6.0e5, yield_pressure=3.0e5, rgba=(0.95, 0.65, 0.4, 1)
     ),
 }
 """By name; the peach is a small one, that a hand of this size can hold."""
@@ -139,7 +140,7 @@ class SoftGrasp(Task):
         spec.option.integrator = mujoco.mjtIntegrator.mjINT_DISCRETE  # flex elasticity needs it
         spec.option.impratio = 5.0
         rig = add_rig(spec, c.arm, c.hand, home=posture(c.arm, c.hand, (*_OVER, 0.16)))
-        radius, count = 0.002, (5, 5, 6)
+        radius, count = 0.0015, (6, 6, 5)
         spacing = [(size - 2 * radius) / (number - 1) for size, number in zip(fruit.size, count)]
         body = spec.worldbody.add_body(name="fruit", pos=[*_OVER, self._rest_height])
         flex = body.make_flex(
@@ -149,6 +150,12 @@ class SoftGrasp(Task):
         flex.young, flex.poisson, flex.damping, flex.selfcollide = fruit.young, 0.45, 0.02, 0
         flex.contype, flex.conaffinity, flex.condim = 1, 3, 4
         flex.friction, flex.solref, flex.rgba = [0.6, 0.005, 0.0001], [0.006, 1.0], fruit.rgba
+        for k, touch in enumerate(rig.touch):
+            site = spec.site(spec.sensor(touch).objname)
+            spec.add_sensor(
+                name=f"on_table{k}", type=mujoco.mjtSensor.mjSENS_CONTACT, objtype=mujoco.mjtObj.mjOBJ_BODY,
+                objname=site.parent.name, reftype=mujoco.mjtObj.mjOBJ_GEOM, refname="table", intprm=[_FORCE, _NET, 1],
+            )  # fmt: skip
         return Layout(spec=spec, rigs=(rig,))
 
     @property
@@ -190,9 +197,9 @@ class SoftGrasp(Task):
         gravity[:, 0] = np.where(shaking, _SHAKE_ACCELERATION * np.sin(2 * np.pi * _SHAKE_RATE * t + 0.4), 0.0)
 
     def measure(self, view: View) -> Truth:
-        """Also `force` (n, fingertip) [N], the largest `pressure` [Pa], its `load` on the flesh (1 yields), `bruise`,
-        `squash`: the largest compression of the shape [1], `width`: the fruit's smallest diameter [m], its
-        `weight` [N], `tool` (n, 3) and `time` (n,) [s]."""
+        """Also `force` of each fingertip on the fruit, without what the table bears (n, fingertip) [N], the largest
+        `pressure` [Pa], its `load` on the flesh (1 yields), `bruise`, `squash`: the largest compression of the shape
+        [1], `width`: the fruit's diameter [m], its `weight` [N], `tool` (n, 3) and `time` (n,) [s]."""
         rig, fruit = view.rigs[0], self.fruit
         velocity = view.qvel[:, self._node_dofs(view)].reshape(view.n, -1, 3).mean(axis=1)
         centre, gradient = self._deformation(view)
@@ -201,17 +208,18 @@ class SoftGrasp(Task):
         u[:, :, 2] *= flip[:, None]
         pose = np.concatenate([centre, quat_from_matrix(u @ vt)], axis=1)
         stiffness, ripeness = view.parameter("stiffness", 1.0), view.parameter("ripeness", 1.0)
-        radius = 1.0 / (1.0 / _FINGER_RADIUS + 2.0 / min(fruit.size))
+        radius = 1.0 / (1.0 / _FINGER_RADIUS + 2.0 / fruit.size[0])
         modulus = fruit.young * stiffness / (1.0 - 0.45**2)
-        hardest = rig.touch.max(axis=1)
-        pressure = np.cbrt(6.0 * hardest * modulus**2 / (np.pi**3 * radius**2))
+        table = np.stack([np.abs(view.sensor(f"on_table{k}")[:, 2]) for k in range(rig.touch.shape[1])], axis=1)
+        force = np.maximum(rig.touch - table, 0.0)
+        pressure = np.cbrt(6.0 * force.max(axis=1) * modulus**2 / (np.pi**3 * radius**2))
         load = pressure / (fruit.yield_pressure * ripeness)
         bruise = self._bruise(view)
         np.maximum(bruise, load - 1.0, out=bruise)
         return {
-            "object": pose, **rig.grasp(centre, velocity, touch_on=TOUCH_ON / 3), "force": rig.touch,
+            "object": pose, **rig.grasp(centre, velocity, touch_on=TOUCH_ON / 3), "force": force,
             "pressure": pressure, "load": load, "bruise": bruise.copy(), "squash": 1.0 - stretch.min(axis=1),
-            "width": np.full(view.n, min(fruit.size)), "weight": np.full(view.n, 9.81 * fruit.mass),
+            "width": np.full(view.n, fruit.size[0]), "weight": np.full(view.n, 9.81 * fruit.mass),
             "tool": rig.tcp[:, :3], "time": np.array(view.time),
         }  # fmt: skip
 

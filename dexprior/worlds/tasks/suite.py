@@ -147,7 +147,7 @@ SUITE: dict[str, Entry] = {
         strategies=SOFT_GRASP,
         variants=tuple({"fruit": fruit, "timestep": 0.004} for fruit in ("strawberry", "grape", "peach")),
         hand="hand",
-        gripper={"force_gain": 1.0, "least_force": 0.3},
+        gripper={"force_gain": 1.0, "least_force": 0.15, "descent": 0.5, "floor": 0.001},
     ),
     "wipe": Entry(task=Wipe, settings=WipeConfig, expert=wipe, warp=True),
 }

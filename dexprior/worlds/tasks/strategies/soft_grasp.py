@@ -16,7 +16,7 @@ __all__ = ["SOFT_GRASP"]
 
 _KNOBS = (
     Knob("tempo", 0.9, 1.1),
-    Knob("grip", 0.35, 0.9),
+    Knob("grip", 0.55, 0.95),
     Knob("height", 0.10, 0.14),
     Knob("from_x", -0.07, 0.04),
     Knob("from_y", -0.05, 0.05),
@@ -27,7 +27,7 @@ _KNOBS = (
     Knob("off_y", -0.002, 0.002),
 )
 Fingers = Literal["three", "four"]
-_DEPTH, _DEPTH_BY_MASS = 0.005, 0.13  # [m], [m/kg] of a full squeeze: a heavier fruit is held harder
+_DEPTH, _DEPTH_BY_MASS = 0.0026, 0.045  # [m], [m/kg] of a full squeeze: a heavier fruit is held harder
 # angle around the fruit, from the far side [rad]
 _AROUND: dict[Fingers, dict[str, float]] = {
     "three": {"index": 0.55, "middle": -0.55},
