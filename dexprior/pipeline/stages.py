@@ -181,11 +181,13 @@ def stage_policy(
     place of the task's, and `injectors` by their strengths; the actor's file names the task without them.
 
     Raises:
-        BadInput: recordings, but no prior is to be used; a prior, but none is given; no task; or a family or injectors
-            that the task has no use for.
+        BadInput: recordings or a prior, but none is to be used; a prior is to be, but none is given; no task; or a
+            family or injectors that the task has no use for.
     """
     if data is not None and not use_prior:
         raise BadInput(f"data={data}: recordings act through the behavioral prior, which use_prior=false leaves out")
+    if behavior is not None and not use_prior:
+        raise BadInput(f"behavior={behavior}: a behavioral prior, which use_prior=false leaves out with its scenes")
     recordings = None if data is None else read_recordings(data)
     if init is None and recordings is not None and recordings.init is not None:
         init = Path(recordings.init)
@@ -208,7 +210,7 @@ def stage_policy(
         elif behavior is not None:
             panel = Panel.load(behavior / "panel.json")
             panel = panel.moved_to(panel.name, assumed, seed=seed) if family or injectors else panel
-            prior = BehaviorPrior.load(behavior / "behavior.safetensors") if use_prior else None
+            prior = BehaviorPrior.load(behavior / "behavior.safetensors")
         else:
             n = config.worlds if scenes is None else scenes
             panel = Panel.sample("train", trained, n, seed=seed, family=assumed, purpose="training")
