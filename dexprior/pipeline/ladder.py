@@ -241,7 +241,7 @@ def _sampled(folder: Path) -> dict[str, Any]:
     found = RunFolder.recorded(folder / "samples")
     if found is None or "judged" not in found:
         raise ArtifactError(
-            f"{folder / 'samples'} does not say which demonstrations are judged: an older version made it, or none did. "
+            f"{folder / 'samples'} does not say which demonstrations are judged: an older version made it, or none. "
             "Delete that folder, and the same command makes it again"
         )
     return found
