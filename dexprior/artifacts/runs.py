@@ -80,9 +80,18 @@ class RunFolder:
     @property
     def result(self) -> dict[str, Any] | None:
         """What `finish` recorded, or None while the run is not complete."""
-        if not self.finished(self.path):
+        return self.recorded(self.path)
+
+    @staticmethod
+    def recorded(path: Path) -> dict[str, Any] | None:
+        """What `finish` recorded in a folder, whatever it was made of; None where there is no run that is complete.
+
+        Raises:
+            ArtifactError: the record holds no result.
+        """
+        if not RunFolder.finished(path):
             return None
-        path = self.path / _DONE
+        path = path / _DONE
         result = read_object(path).get("result")
         if not isinstance(result, dict):
             raise ArtifactError(f"{path} holds no result of a run: delete it to make it again")

@@ -33,8 +33,8 @@ class Config:
     settings: dict[str, Any] = field(default_factory=dict)
     """Of the task's configuration, e.g. settings.clearance=0.0001 for the peg."""
     behavior: str | None = None
-    """Folder of the behavioral prior's run; runs/demo/04-behavior where that is of the same task. Without one, and with
-    use_prior=false, training instances are drawn."""
+    """Folder of the behavioral prior's run; runs/demo/04-behavior where that is of the same task. With use_prior=false
+    there is none, and training instances are drawn."""
     use_prior: bool = True
     """Whether to regularize to it."""
     init: str | None = None
@@ -89,7 +89,7 @@ def run(config: Config, words: list[str]) -> int:
     else:
         task = robot_task(config.task or "pick_place", **config.settings)
     behavior = config.behavior
-    if behavior is None and task is not None:
+    if behavior is None and task is not None and config.use_prior:
         behavior = _of_the_demo(task.name)
     simulation = config.policy.simulation.told(config.sensors, config.phenomena)
     result = stage_policy(

@@ -18,7 +18,7 @@ from dexprior.artifacts import RunFolder, load_all, save
 from dexprior.data.demonstrating import condition_of, generate_demonstrations
 from dexprior.data.stacks import Stack, load_stack
 from dexprior.envs.hardware import why_no_gate
-from dexprior.errors import BadInput
+from dexprior.errors import ArtifactError, BadInput
 from dexprior.pipeline.following import Clip, clips_of_stack, follow, sample_prior
 from dexprior.pipeline.settings import LineConfig
 from dexprior.pipeline.stages import run_stage
@@ -154,7 +154,7 @@ def gathered(line: Line, folder: Path) -> dict[str, Any]:
         }
         return {
             "task": c.task,
-            "left_out": _sample(c, folder)["left_out"],
+            "left_out": _sampled(folder)["left_out"],
             "rungs": {
                 rung: {
                     world: {**Rate(int(w.sum()), len(w)).as_dict(), "won": w.astype(int).tolist()}
@@ -232,6 +232,21 @@ def _sample(config: LineConfig, folder: Path) -> dict[str, Any]:
     return run_stage(folder / "samples", "samples", _settings(line), SCORING, work, parents=line.made("02-prior"))
 
 
+def _sampled(folder: Path) -> dict[str, Any]:
+    """What `_sample` found, from its record alone: that it is of this prior is checked where it is made or taken over.
+
+    Raises:
+        ArtifactError: an older version made the samples, or nobody did.
+    """
+    found = RunFolder.recorded(folder / "samples")
+    if found is None or "judged" not in found:
+        raise ArtifactError(
+            f"{folder / 'samples'} does not say which demonstrations are judged: an older version made it, or none. "
+            "Delete that folder, and the same command makes it again"
+        )
+    return found
+
+
 def judged_clips(config: LineConfig, folder: Path) -> Stack:
     """Demonstrations in scenes on which nothing was trained or chosen, as a ladder's folder has them; failures left
     out."""
@@ -259,7 +274,7 @@ def _won(line: Line, folder: Path, rung: str) -> dict[str, Won]:
 def _clips(line: Line, folder: Path, rung: str) -> list[Clip]:
     """What is followed on a rung: judged demonstrations, or the samples that were made for them."""
     stack = judged_clips(line.config, folder)
-    held = stack[np.isin(stack.ids, _sample(line.config, folder)["judged"])]
+    held = stack[np.isin(stack.ids, _sampled(folder)["judged"])]
     recorded = clips_of_stack(held)
     if rung == "demonstration":
         return recorded

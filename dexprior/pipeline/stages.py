@@ -39,6 +39,7 @@ from dexprior.pose.estimator import (
     PoseEstimator,
     estimate,
     joint_error,
+    load_estimator,
     save_estimator,
     train_estimator,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "run_world",
     "seen_through",
     "stage_collision",
+    "stage_disagreement",
     "stage_estimator",
     "stage_evaluation",
     "stage_policy",
@@ -121,9 +123,9 @@ def stage_prior(
 
 
 def stage_estimator(
-    config: EstimatorConfig, demonstrations: Path, prior: Path, folder: Path, *, seed: int, holdout: float
+    config: EstimatorConfig, demonstrations: Path, folder: Path, *, seed: int, holdout: float
 ) -> dict[str, Any]:
-    """Train the pose estimator; its error on held-out clips, and its disagreement with the prior's motion stream."""
+    """Train the pose estimator; its error on held-out clips."""
 
     def work() -> dict[str, Any]:
         train, held_out = split_stack(load_stack(demonstrations, config.size).of_sides((config.side,)), holdout)
@@ -135,18 +137,34 @@ def stage_estimator(
             hand = estimate(model, held_out.seen(k), held_out.conditions[k].camera, held_out.fps)
             errors.append(np.linalg.norm(hand.joints - held_out.joints[k, :n, 0], axis=-1).mean(axis=-1))
             wrist.append(np.linalg.norm(hand.wrist_pose[:, :3] - held_out.wrist_pose[k, :n, 0, :3], axis=-1))
-        samples = load_all(prior / "samples.safetensors", VideoSample)
-        shown = [s for s in samples if config.side in [hand.side for hand in s.hands]]
-        apart = [joint_error(_estimated(model, s), s.of_side(config.side)).mean() for s in shown]
         return {
             "clips": len(held_out),
             "joint_error_mm": _mean_mm(np.array([e.mean() for e in errors])),
             "joint_error_median_mm": float(1000 * np.median(np.concatenate(errors))),
             "wrist_error_mm": _mean_mm(np.array([w.mean() for w in wrist])),
-            "disagreement_with_prior_mm": _mean_mm(np.array(apart)) if apart else None,
         }
 
-    return run_stage(folder, "estimator", config, seed, work, parents=parents_of(prior / "samples.safetensors"))
+    return run_stage(folder, "estimator", config, seed, work, parents=(fingerprint(demonstrations),))
+
+
+def stage_disagreement(
+    config: EstimatorConfig, prior: Path, estimator: Path, folder: Path, *, seed: int
+) -> dict[str, Any]:
+    """Disagreement of the pose estimator with the motion stream of the prior, on the samples in the prior's folder.
+
+    Returns:
+        `disagreement_with_prior_mm`: mean over samples with its interval; None where none shows the estimator's side.
+    """
+
+    def work() -> dict[str, Any]:
+        model = load_estimator(estimator / "estimator.safetensors")
+        samples = load_all(prior / "samples.safetensors", VideoSample)
+        shown = [s for s in samples if config.side in [hand.side for hand in s.hands]]
+        apart = [joint_error(_estimated(model, s), s.of_side(config.side)).mean() for s in shown]
+        return {"disagreement_with_prior_mm": _mean_mm(np.array(apart)) if apart else None}
+
+    parents = parents_of(prior / "samples.safetensors", estimator / "estimator.safetensors")
+    return run_stage(folder, "estimator-disagreement", config, seed, work, parents=parents)
 
 
 def stage_collision(config: CollisionConfig, folder: Path, *, seed: int) -> dict[str, Any]:
@@ -181,11 +199,13 @@ def stage_policy(
     place of the task's, and `injectors` by their strengths; the actor's file names the task without them.
 
     Raises:
-        BadInput: recordings, but no prior is to be used; a prior, but none is given; no task; or a family or injectors
-            that the task has no use for.
+        BadInput: recordings or a prior, but none is to be used; a prior is to be, but none is given; no task; or a
+            family or injectors that the task has no use for.
     """
     if data is not None and not use_prior:
         raise BadInput(f"data={data}: recordings act through the behavioral prior, which use_prior=false leaves out")
+    if behavior is not None and not use_prior:
+        raise BadInput(f"behavior={behavior}: a behavioral prior, which use_prior=false leaves out with its scenes")
     recordings = None if data is None else read_recordings(data)
     if init is None and recordings is not None and recordings.init is not None:
         init = Path(recordings.init)
@@ -208,7 +228,7 @@ def stage_policy(
         elif behavior is not None:
             panel = Panel.load(behavior / "panel.json")
             panel = panel.moved_to(panel.name, assumed, seed=seed) if family or injectors else panel
-            prior = BehaviorPrior.load(behavior / "behavior.safetensors") if use_prior else None
+            prior = BehaviorPrior.load(behavior / "behavior.safetensors")
         else:
             n = config.worlds if scenes is None else scenes
             panel = Panel.sample("train", trained, n, seed=seed, family=assumed, purpose="training")

@@ -41,8 +41,11 @@ class UpdateConfig:
 
     widenings: Annotated[int, Ge(0)] = 4
     """How often supports may be widened before what was found is taken as it is."""
+    gain: Annotated[float, Gt(0), Lt(1)] = 0.05
+    """Level of the test that a widening which explains the traces no more than before has brought a better fit."""
     blame: Annotated[float, Gt(0), Lt(1)] = 0.5
-    """Probability from which the most probable cause alone is believed; below it, every free parameter is fitted."""
+    """Probability from which the most probable cause alone is believed, or the most probable ones together; where they
+    do not reach it, every free parameter is fitted."""
     conditioning: ConditioningConfig = ConditioningConfig()
     """Of each fit."""
 
@@ -73,7 +76,8 @@ class Update:
 def blamed_parameters(
     family: ParameterFamily, causes: Mapping[str, float], settings: UpdateConfig | None = None
 ) -> tuple[str, ...]:
-    """Free parameters that the most probable cause acts on; all free ones where no cause stands out or none has any.
+    """Free parameters that the most probable causes act on: the fewest that hold enough of the probability together.
+    All free ones where they never do, or where one of them acts on none.
 
     Args:
         family: the assumed one.
@@ -89,14 +93,17 @@ def blamed_parameters(
     if not free:
         raise BadInput(f"family {family.name!r} has no free parameter that could be blamed")
     known = {name: p for name, p in causes.items() if name != UNKNOWN}
-    if not known:
-        return free
-    name = max(known, key=lambda cause: known[cause])
-    cause = cause_of(name)
-    if known[name] < settings.blame or cause.kind not in ("scale", "add"):
-        return free
-    hit = tuple(p.name for p in family.parameters if not p.fixed and fnmatch.fnmatchcase(p.target, cause.target))
-    return hit or free
+    hit: set[str] = set()
+    believed = 0.0
+    for name in sorted(known, key=lambda cause: known[cause], reverse=True):
+        if believed >= settings.blame:
+            break
+        cause, believed = cause_of(name), believed + known[name]
+        moved = {p.name for p in family.parameters if not p.fixed and fnmatch.fnmatchcase(p.target, cause.target)}
+        if not moved or cause.kind not in ("scale", "add"):
+            return free
+        hit |= moved
+    return tuple(name for name in free if name in hit) if believed >= settings.blame else free
 
 
 def widened(parameter: Parameter, side: Side) -> Parameter:
@@ -135,7 +142,8 @@ def update_family(
     """Fit the blamed parameters to real traces; where the family does not cover them, widen it as the verdict says.
 
     Where no member explains the traces and no end is named, it is widened to both sides; where a fit lies right beside
-    an end, beyond that. What still does not explain them in the end is left wide, and not fitted.
+    an end, beyond that. A widening after which no member explains them either, and the best fits no better than by
+    chance, is taken back, and the last one. What still does not explain them in the end is left wide, and not fitted.
 
     Args:
         family: what was assumed.
@@ -161,9 +169,22 @@ def update_family(
         family.name, tuple(p if p.name in blamed else _at_median(p) for p in family.parameters)
     )  # fmt: skip
     actions: list[str] = []
+    last: tuple[ParameterFamily, Conditioned, list[str]] | None = None
     for widenings in range(settings.widenings + 1):
         found = condition(tried, observations, simulate=simulate, settings=settings.conditioning, seed=seed + widenings)
         missed = found.p_value is not None and found.p_value < settings.conditioning.verdict.alpha
+        if missed and last is not None:
+            names = [p.name for p, old in zip(tried.parameters, last[0].parameters) if p != old]
+            chance = _by_chance(observations, simulate, last[1], found, len(names))
+            if chance > settings.gain:
+                tried, found, actions = last
+                wider = ", ".join(names)
+                actions.append(
+                    f"took back a wider {wider}: the traces fit it no better than by chance (p = {chance:.2g})"
+                )
+                widenings -= 1
+                break
+        last = (tried, found, [*actions]) if missed else None
         why = "the traces press against its {} end"
         sides = found.pressed
         if not sides and missed:
@@ -196,6 +217,23 @@ def update_family(
             f"{family.name}|traces", tuple(kept), INDEPENDENT if missed else found.family.density
         ), actions=tuple(actions), conditioned=found, widenings=widenings,
     )  # fmt: skip
+
+
+def _by_chance(
+    observations: Observations, simulate: Simulator, before: Conditioned, after: Conditioned, widened: int
+) -> float:
+    """p value of a better fit in a wider family, where no member of either explains the traces.
+
+    Likelihood ratio at the noise of the traces where they pressed against an end, which asked for it. A blind widening
+    is held against more, as something is always found: F test, in which what neither explains is the noise.
+    """
+    from scipy.stats import chi2, f
+
+    first, second = (observations.misfit(simulate(found.best[None])[0]) for found in (before, after))
+    if before.pressed:
+        return float(chi2.sf(first - second, widened))
+    left = max(observations.size - widened, 1)
+    return float(f.sf((first - second) / widened / (second / left), widened, left))
 
 
 def _beside(family: ParameterFamily, found: Conditioned) -> tuple[tuple[str, Side], ...]:

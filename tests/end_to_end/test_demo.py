@@ -61,22 +61,30 @@ def test_running_it_again_redoes_no_stage(finished):
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_killed_in_a_stage_it_finishes_it_and_equals_the_uninterrupted_run(stage, finished, tmp_path):
-    """Everything before the stage is taken over as finished; the run is killed while the stage works, and again when
-    the stage is done: what comes after depends on its files alone."""
-    position = STAGES.index(stage)
+    """Everything that does not wait for the stage is taken over as finished; the run is killed while the stage works,
+    and again when the stage is done: what comes after depends on its files alone."""
+    steps = Line.load(finished / "run").steps()
+    late = {stage} | ({name for name in steps if name.startswith(f"{stage}/")} if stage == "09-ladder" else set())
+    for name, step in steps.items():  # each after what it needs, but for the parts below a stage
+        late |= {name} if late & set(step.needs) else set()
     (tmp_path / "run").mkdir()
     shutil.copy(finished / "run" / "line.json", tmp_path / "run")
-    for name in STAGES[:position]:
-        shutil.copytree(finished / "run" / name, tmp_path / "run" / name)
-    kept = {name: (tmp_path / "run" / name / "done.json").stat().st_mtime_ns for name in STAGES[:position]}
+    kept = {}
+    for name in steps.keys() - late:
+        parts = [other.removeprefix(f"{name}/") for other in steps if other.startswith(f"{name}/")]
+        shutil.copytree(
+            finished / "run" / name, tmp_path / "run" / name, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*parts)
+        )
+        kept[name] = (tmp_path / "run" / name / "done.json").stat().st_mtime_ns
     folder = tmp_path / "run" / stage
-    if stage == "09-ladder":  # in its parts: one is finished, others are under way
+    if stage == "09-ladder":  # in its parts, side by side: one is finished, others are under way
         one = folder / "expert" / "done.json"
         _run_until(one, tmp_path, longer=0.4)
         kept[f"{stage}/expert"] = one.stat().st_mtime_ns
+        _run_until(folder / "done.json", tmp_path)
     else:
-        _run_until(folder / "run.json", tmp_path, longer=0.4)  # into the stage's work
-    _run_until(folder / "done.json", tmp_path)
+        _run_until(folder / "run.json", tmp_path, "jobs=1", longer=0.4)  # into the stage's work
+        _run_until(folder / "done.json", tmp_path, "jobs=1")
     for name, stamp in kept.items():
         assert (tmp_path / "run" / name / "done.json").stat().st_mtime_ns == stamp, f"{name} was done again"
     if stage == "12-backends":  # processes with clocks of their own: outcomes, not bits
@@ -85,13 +93,14 @@ def test_killed_in_a_stage_it_finishes_it_and_equals_the_uninterrupted_run(stage
     assert mine == theirs
 
 
-def _run_until(file: Path, folder: Path, *, longer: float = 0.0) -> None:
+def _run_until(file: Path, folder: Path, *words: str, longer: float = 0.0) -> None:
     """Go on with the demo, and kill it with all its processes once a file is there."""
     said = folder / "said.txt"
     with said.open("w") as stream:
         process = subprocess.Popen(
-            COMMAND, cwd=folder, env=_environment(), stdout=subprocess.DEVNULL, stderr=stream, start_new_session=True
-        )
+            [*COMMAND, *words], cwd=folder, env=_environment(), stdout=subprocess.DEVNULL, stderr=stream,
+            start_new_session=True,
+        )  # fmt: skip
     deadline = time.monotonic() + 240
     while not file.exists():
         assert process.poll() is None or file.exists(), said.read_text()[-3000:]

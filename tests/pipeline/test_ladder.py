@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dexprior.artifacts import write_json
 from dexprior.data.demonstrating import condition_of
 from dexprior.data.stacks import Stack, stack_episodes
-from dexprior.errors import BadInput
+from dexprior.errors import ArtifactError, BadInput
 from dexprior.pipeline import ladder
 from dexprior.pipeline.following import first_way
 from dexprior.pipeline.ladder import RUNGS, _clips, _sample, _within, ladder_steps, paired_ratio
@@ -107,6 +108,7 @@ def test_rungs_of_clips_take_what_the_samples_kept_and_ask_the_prior_nothing(
     _, made = _within(line, stack, prior)
     assert _sample(line.config, tmp_path) == {"judged": ["000000", "000002"], "left_out": 1}
     monkeypatch.delattr(ladder, "load_prior")
+    monkeypatch.delattr(Line, "made")  # nor are its files read to know that they are the same
     monkeypatch.delattr(ladder, "condition_of")
     recorded, sampled, again = (_clips(line, tmp_path, rung) for rung in ("demonstration", "sample", "made condition"))
     for k, (clip, judged) in enumerate(zip(recorded, (0, 2), strict=True)):
@@ -115,6 +117,17 @@ def test_rungs_of_clips_take_what_the_samples_kept_and_ask_the_prior_nothing(
         same(again[k].hand, samples[k].hand)
         np.testing.assert_array_equal(sampled[k].surface, clip.surface)
         np.testing.assert_array_equal(again[k].surface, made[k].cloud[made[k].moves])
+
+
+def test_samples_of_an_older_version_end_in_the_line_that_says_what_to_delete(example_makers, monkeypatch, tmp_path):
+    stack, line = judged_of_three(example_makers), Line(LineConfig(out=str(tmp_path / "run")))
+    monkeypatch.setattr(ladder, "judged_clips", lambda config, folder: stack)
+    told = r"samples does not say which demonstrations are judged: .* Delete that folder, and the same command makes"
+    with pytest.raises(ArtifactError, match=told):
+        _clips(line, tmp_path, "sample")
+    write_json(tmp_path / "samples" / "done.json", {"result": {"left_out": 1}, "seconds": 1.0})
+    with pytest.raises(ArtifactError, match=told):
+        _clips(line, tmp_path, "sample")
 
 
 def test_of_a_ladder_s_steps_only_the_samples_need_the_prior(tmp_path):

@@ -24,6 +24,13 @@ def test_a_run_is_read_back_from_its_folder(tmp_path):
     assert again.config == replace(made.config, out=str(tmp_path / "b"), scored=8)
 
 
+def test_the_estimator_is_trained_beside_the_prior_and_compared_with_it_afterwards(tmp_path):
+    steps = Line(LineConfig(out=str(tmp_path))).steps()
+    assert steps["03-estimator"].needs == steps["02-prior"].needs == ("01-demonstrations",)
+    assert steps["03-estimator/disagreement"].needs == ("02-prior", "03-estimator")
+    assert list(steps).index("02-prior") < list(steps).index("03-estimator")
+
+
 def test_folders_of_another_version_end_in_the_command_that_makes_them_again(tmp_path):
     with pytest.raises(ArtifactError, match=r"holds no line.json; make a run with `dexprior demo out="):
         Line.load(tmp_path)

@@ -69,9 +69,6 @@ def site(tmp_path_factory):
                extra={"prior": False, "task": task_to_plain(TASK)})  # fmt: skip
     reading = SimpleNamespace(episodes=(), counts={"on_site": None})
     manifest = write_manifest(reading, folder / "recordings", folder / "train.json", init=str(folder / "start"))
-    (folder / "behavior").mkdir()  # for the training without recordings
-    Panel.sample("train", TASK, 4, seed=0, purpose="training").save(folder / "behavior" / "panel.json")
-    (folder / "behavior" / "behavior.safetensors").write_bytes(b"not read without the prior")
     return folder, panel, manifest
 
 
@@ -79,9 +76,9 @@ def site(tmp_path_factory):
 @pytest.mark.usefixtures("one_thread")
 def test_recordings_improve_a_started_policy_over_the_same_without(site):
     folder, _, manifest = site
-    result = stage_policy(CONFIG, folder / "behavior", folder / "with", seed=0, use_prior=True, data=manifest)
+    result = stage_policy(CONFIG, None, folder / "with", seed=0, use_prior=True, data=manifest)
     assert result["recorded"] == 4
-    stage_policy(CONFIG, folder / "behavior", folder / "without", seed=0, use_prior=False, init=folder / "start")
+    stage_policy(CONFIG, None, folder / "without", seed=0, use_prior=False, init=folder / "start", scenes=4)
     unseen = Panel.sample("unseen", TASK, 4, seed=9, family=TASK.reality)
     follow = prior_policy(expert(unseen), np.arange(4))
     actors = {name: load_actor(folder / name / "actor.safetensors") for name in ("start", "with", "without")}
@@ -123,4 +120,4 @@ def test_recordings_of_another_panel_are_refused(site):
 def test_recordings_without_a_prior_are_refused(site):
     folder, _, manifest = site
     with pytest.raises(BadInput, match="use_prior=false leaves out"):
-        stage_policy(CONFIG, folder / "behavior", folder / "x", seed=0, use_prior=False, data=manifest)
+        stage_policy(CONFIG, None, folder / "x", seed=0, use_prior=False, data=manifest)

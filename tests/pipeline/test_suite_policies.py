@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -113,6 +114,8 @@ def test_hardware_that_cannot_be_driven_is_named(trained):
 def test_what_does_not_fit_is_said(trained, tmp_path):
     with pytest.raises(BadInput, match="'pick_place' without a behavioral prior: give behavior=FOLDER"):
         stage_policy(TINY, None, tmp_path, seed=0, use_prior=True, task=TASKS["pick_place"])
+    with pytest.raises(BadInput, match="behavior=bank: a behavioral prior, which use_prior=false leaves out"):
+        stage_policy(TINY, Path("bank"), tmp_path, seed=0, use_prior=False, task=TASKS["pick_place"])
     with pytest.raises(BadInput, match="evaluate task=peg: the policy was trained for 'pick_place'"):
         evaluate(Config(task="peg", policy=str(trained["pick_place"]), out=str(tmp_path)), [])
 
@@ -132,6 +135,15 @@ def learned(tmp_path):
     return [f"family={tmp_path / 'family.json'}", f"sensors={tmp_path / 'sensors.json'}", "phenomena={stribeck:{}}"]
 
 
+def _demo_of_the_task(folder, monkeypatch):
+    """Work beside a demo's run, whose bank knows scenes without clutter, and cannot be read."""
+    bank = folder / "runs" / "demo" / "04-behavior"
+    bank.mkdir(parents=True)
+    Panel.sample("train", TASKS["pick_place"], 3, seed=0, purpose="training").save(bank / "panel.json")
+    (bank / "behavior.safetensors").write_bytes(b"not read without the prior")
+    monkeypatch.chdir(folder)
+
+
 def test_what_was_learned_of_a_robot_is_trained_and_evaluated_with(trained, tmp_path, learned, monkeypatch):
     seen = []
     make = factory.simulate
@@ -140,7 +152,7 @@ def test_what_was_learned_of_a_robot_is_trained_and_evaluated_with(trained, tmp_
         seen.append((task, family, options))
         return make(engine, task, n, family=family, options=options)
 
-    monkeypatch.chdir(tmp_path)  # a demo's run in the folder above would give its bank
+    _demo_of_the_task(tmp_path, monkeypatch)
     monkeypatch.setattr("dexprior.policy.ppo.simulate", noted)
     monkeypatch.setattr(factory, "simulate", noted)
     words = [*learned, "injectors={clutter:0.5}"]

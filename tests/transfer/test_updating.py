@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -95,6 +96,55 @@ def test_what_no_member_explains_is_left_wide_and_not_fitted():
     assert friction.high - friction.low > 0.3
     assert "did not fit friction: the traces do not fit it" in update.actions
     assert update.actions[-1].startswith("not explained")
+
+
+def zigzag(friction, size):
+    """A truth that also differs in what no friction does."""
+    apart = size * np.array([1, -1, 1, -1, 1, -1])
+    return Observations(values=seen(friction).values + apart, groups=("position",) * len(T))
+
+
+@pytest.mark.parametrize(("friction", "low", "high"), [(0.2, 0.075, 0.9), (1.4, 0.6, 1.8)])
+def test_what_explains_traces_in_part_is_widened_as_far_as_they_tell(friction, low, high):
+    real = zigzag(friction, 0.002)
+    found = update_family(FAMILY, real, simulate=simulate, blamed=["friction"], settings=FAST, seed=0)
+    p = found.family.parameters[0]
+    assert (p.low, p.high) == pytest.approx((low, high))
+    assert p.provenance == "assumed"
+    assert found.widenings == found.as_dict()["widenings"] == 2
+    assert [action.split(" (")[0] for action in found.actions if action.startswith("took back")] == [
+        "took back a wider friction: the traces fit it no better than by chance"
+    ]
+
+
+def test_a_widening_that_explains_nothing_leaves_the_family_as_it_was():
+    real = zigzag(0.75, 0.01)
+    for widenings in (1, 4):
+        settings = replace(FAST, widenings=widenings)
+        found = update_family(FAMILY, real, simulate=simulate, blamed=["friction"], settings=settings, seed=0)
+        assert found.family.parameters == FAMILY.parameters
+        assert found.widenings == 0
+        assert not [action for action in found.actions if action.startswith("widened")]
+
+
+def test_several_that_are_blamed_are_widened_together():
+    truth = simulate(np.array([[0.3, 1.6, 0.3]]))
+    values = truth + 2e-4 * np.random.default_rng(0).standard_normal((5, len(T)))
+    real = Observations(values=values, groups=("position",) * len(T))
+    found = update_family(FAMILY, real, simulate=simulate, blamed=["friction", "speed"], settings=FAST, seed=0)
+    friction, speed, _ = found.family.parameters
+    assert friction.mean == pytest.approx(0.3, abs=0.05)
+    assert speed.mean == pytest.approx(1.6, abs=0.02)
+
+
+def test_causes_that_are_probable_together_are_blamed_together():
+    give = Parameter(name="give", unit="s", low=0.005, high=0.01, target="geom/block/solref/0")
+    family = ParameterFamily("slide", (*FAMILY.parameters, give))
+    assert blamed_parameters(family, {"friction": 0.35, "contact_give": 0.3, "unknown": 0.35}) == ("friction", "give")
+    assert blamed_parameters(family, {"friction": 0.6, "contact_give": 0.3, "unknown": 0.1}) == ("friction",)
+    every = ("friction", "speed", "give")
+    assert blamed_parameters(family, {"friction": 0.2, "contact_give": 0.2, "unknown": 0.6}) == every
+    assert blamed_parameters(family, {"friction": 0.35, "mass": 0.3, "unknown": 0.35}) == every  # mass is fixed
 
 
 def test_blame_follows_the_most_probable_cause():

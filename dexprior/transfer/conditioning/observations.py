@@ -173,10 +173,16 @@ class Observations:
         sizes = self._members.sum(axis=1) * self.repeats * left
         return np.sqrt(np.maximum(squares / sizes, _FLOOR * self._power))[self._group_of]
 
+    def misfit(self, predicted: Float[np.ndarray, " summary"]) -> float:
+        """R sum_j ((mean_j - s_j) / std_j)^2 of a prediction: minus twice its log likelihood at this noise, but for a
+        constant."""
+        assert self.std is not None
+        return float(self.repeats * (((self.mean - predicted) / self.std) ** 2).sum())
+
     def lack_of_fit(self, predicted: Float[np.ndarray, " summary"], fitted: int) -> float | None:
         """p value of the best prediction: how often repeats lie as far from the mean of their own family.
 
-        The statistic R sum_j ((mean_j - s_j) / std_j)^2 is referred to a chi-square of d - `fitted` degrees of freedom
+        Its `misfit` is referred to a chi-square of d - `fitted` degrees of freedom
         where noise is declared, else to draws of what it is with estimated noise, scaled by (d - fitted) / d. None for
         a single repeat without declared noise: misfit and noise are then the same thing.
         """
@@ -184,7 +190,7 @@ class Observations:
 
         if self.std is None:
             return None
-        statistic = float(self.repeats * (((self.mean - predicted) / self.std) ** 2).sum())
+        statistic = self.misfit(predicted)
         free = max(self.size - fitted, 1)
         if self.noise is not None:
             return float(chi2.sf(statistic, free))
