@@ -32,7 +32,9 @@ from dexprior.types.hand import FINGERS
 __all__ = [
     "Contact",
     "HandGrasp",
+    "REACHED",
     "gantry_from_wrist",
+    "nearest_grasp",
     "solve_grasp",
     "wrist_from_gantry",
 ]
@@ -96,7 +98,10 @@ class HandGrasp:
     """Largest distance of a touching fingertip from where it should be [m]."""
 
 
-@functools.cache
+REACHED = 0.004
+"""Largest distance of a fingertip from its contact in a posture that counts as reaching it [m]."""
+
+
 def solve_grasp(
     contacts: tuple[Contact, ...],
     *,
@@ -106,7 +111,31 @@ def solve_grasp(
     depth: float = 0.012,
     clear: float = 0.018,
 ) -> HandGrasp:
-    """Fit wrist and fingers so that fingertips meet their contacts.
+    """`nearest_grasp` where the fingertips meet their contacts.
+
+    Raises:
+        BadInput: an unknown finger, or no posture that comes within `REACHED`.
+    """
+    grasp = nearest_grasp(contacts, fingers=fingers, palm=palm, floor=floor, depth=depth, clear=clear)
+    if grasp.error > REACHED:
+        raise BadInput(
+            f"no posture of the hand reaches the contacts {contacts}: {grasp.error * 1000:.0f} mm are left"
+        )
+    return grasp
+
+
+@functools.cache
+def nearest_grasp(
+    contacts: tuple[Contact, ...],
+    *,
+    fingers: Vector = (0.5, 0.0, -0.86),
+    palm: Vector = (-0.86, 0.0, -0.5),
+    floor: float = -1.0,
+    depth: float = 0.012,
+    clear: float = 0.018,
+    outside: bool = False,
+) -> HandGrasp:
+    """Fit wrist and fingers so that fingertips come as near to their contacts as they can; its `error` says how near.
 
     Nonlinear least squares on fingertip positions, with a preference for a natural posture; idle fingers stay above
     the table.
@@ -117,9 +146,10 @@ def solve_grasp(
         floor: height of the table in the object's frame [m].
         depth: how far inside the surface the squeezing fingertips are commanded [m].
         clear: how far outside it the open ones stay [m].
+        outside: keep every segment of a touching finger on the outer side of the plane that its contact lies in.
 
     Raises:
-        BadInput: an unknown finger, or no posture comes within 4 mm of the contacts.
+        BadInput: an unknown finger.
     """
     from scipy.optimize import least_squares
 
@@ -129,6 +159,7 @@ def solve_grasp(
             raise BadInput(f"contact of finger {name!r}; choices: {', '.join(FINGERS)}")
     tips = [4 * (FINGERS.index(name) + 1) for name in names]
     idle = [4 * (k + 1) for k, name in enumerate(FINGERS) if name not in names]
+    segments = np.array([[tip - 2, tip - 1] for tip in tips])
     points, normals = (np.array([getattr(c, part) for c in contacts]) for part in ("point", "normal"))
     rest = np.array([_rest_angle(name, idle) for name in HINGE_NAMES])
     low, high = HINGE_LIMITS.T
@@ -141,6 +172,13 @@ def solve_grasp(
         pose = np.concatenate([x[..., :3], quat_from_axis_angle(x[..., 3:6])], axis=-1)
         return forward(pose, finger_pose_from_hinges(x[..., 6:])), matrix_from_axis_angle(x[..., 3:6])
 
+    def behind(at: np.ndarray, distance: float) -> list[np.ndarray]:
+        if not outside:
+            return []
+        height = np.einsum("...fjk,fk->...fj", at[..., segments, :] - points[:, None], normals)
+        missing = np.minimum(height - FINGER_RADIUS - min(distance, 0.0), 0.0)
+        return [50 * missing.reshape(*at.shape[:-2], -1)]
+
     def whole(x: np.ndarray) -> np.ndarray:
         at, R = joints(x)
         batch = x.shape[:-1]
@@ -150,7 +188,7 @@ def solve_grasp(
             [
                 100 * (at[..., tips, :] - target(0.0)).reshape(*batch, -1),
                 0.7 * (R[..., :2] - wanted[:, :2]).reshape(*batch, -1),
-                0.15 * (x[..., 6:] - rest), 50 * low_points, 50 * low_idle,
+                0.15 * (x[..., 6:] - rest), 50 * low_points, 50 * low_idle, *behind(at, 0.0),
             ],
             axis=-1,
         )  # fmt: skip
@@ -159,7 +197,7 @@ def solve_grasp(
         wrist = np.broadcast_to(fixed[:6], (*h.shape[:-1], 6))
         at, _ = joints(np.concatenate([wrist, h], axis=-1))
         reach = 100 * (at[..., tips, :] - target(distance)).reshape(*h.shape[:-1], -1)
-        return np.concatenate([reach, 0.1 * (h - fixed[6:])], axis=-1)
+        return np.concatenate([reach, 0.1 * (h - fixed[6:]), *behind(at, distance)], axis=-1)
 
     def fit(f: Callable[..., np.ndarray], start: np.ndarray, bounds: tuple, *args: Any) -> np.ndarray:
         def jacobian(x: np.ndarray, *args: Any) -> np.ndarray:  # all differences in one call
@@ -174,8 +212,6 @@ def solve_grasp(
     x = fit(whole, start, bounds)
     poses = [fit(only_fingers, x[6:], (low, high), x, distance) for distance in (clear, 0.0, -depth)]
     error = np.linalg.norm(joints(np.concatenate([x[:6], poses[1]]))[0][tips] - target(0.0), axis=1).max()
-    if error > 0.004:
-        raise BadInput(f"no posture of the hand reaches the contacts {contacts}: {error * 1000:.0f} mm are left")
     pose = np.concatenate([x[:3], quat_from_axis_angle(x[3:6])])
     return HandGrasp(
         wrist_pose=pose, fingers=tuple(names), open=poses[0], touch=poses[1], squeeze=poses[2], error=float(error)
