@@ -1,7 +1,7 @@
 """Write conditions for an object of your own, from its mesh or its cloud.
 
-The contacts are opposite points of the surface, the posture is one of the suite's hand; `dexprior sample conditions=FILE`
-takes the file, and `dexprior sample cloud=FILE` with the same settings does both.
+The contacts are opposite points of the surface, the posture is one of the suite's hand. `dexprior sample
+conditions=FILE` takes the file, and `dexprior sample cloud=FILE` with the same settings does both.
 
 dexprior condition cloud=box.stl at=0.45,-0.1 text="put the box on the mark" goal=0.45,0.1
 dexprior sample conditions=runs/conditions.safetensors

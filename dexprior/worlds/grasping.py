@@ -43,7 +43,10 @@ _WIDEST = 0.105  # [m] apart that they are at most
 _YAW = (-0.9, 1.4)  # [rad] about z of the line from thumb to fingers: what a right hand reaches from behind the table
 _STEEP = 0.45  # [rad] of that line against the table
 _INTO = 0.004  # [m] that a segment of the hand may reach into the object: pads give way
-_WAYS: tuple[tuple[Vector, Vector], ...] = (((0.7, 0.0, -0.7), (-0.7, 0.0, -0.7)), ((0.8, 0.0, -0.6), (-0.6, 0.0, -0.8)))
+_WAYS: tuple[tuple[Vector, Vector], ...] = (
+    ((0.7, 0.0, -0.7), (-0.7, 0.0, -0.7)),
+    ((0.8, 0.0, -0.6), (-0.6, 0.0, -0.8)),
+)
 _ROLLS = (0.0, 0.8, 1.35)  # [rad] about the line from thumb to fingers: from above, between, from the right side
 _TRIED = 12  # postures that are computed at most: one takes a second
 
@@ -97,8 +100,8 @@ def grasp_cloud(
             f"{', '.join(GRASPS)}"
         )
     raise BadInput(
-        f"no posture of the hand comes within {1000 * REACHED:.0f} mm of the contacts of a {kind} grasp: the nearest of "
-        f"{min(len(places), _TRIED)} leaves {1000 * least:.0f} mm; take another of {', '.join(GRASPS)}"
+        f"no posture of the hand comes within {1000 * REACHED:.0f} mm of the contacts of a {kind} grasp: the nearest "
+        f"of {min(len(places), _TRIED)} leaves {1000 * least:.0f} mm; take another of {', '.join(GRASPS)}"
     )
 
 
@@ -141,25 +144,24 @@ def _places(cloud: Float[np.ndarray, "point 6"], kind: Grasp, floor: float, fric
     aim = max(0.15 * top, top - 0.045)  # a little above the middle; fingers that come from above reach so far down
     off = np.hypot(*(middle[:, :2] - (cloud[:, :2].max(0) + cloud[:, :2].min(0)) / 2).T)
     cost = off / 0.012 + np.abs(middle[:, 2] - aim) / 0.015 + 4.0 * (2.0 - thumb[i, j] - fingers[i, j])
-    cost += np.abs(yaw[i, j] - 0.2) / 0.6 + width[i, j] / 0.05
+    turned = yaw[i, j]
+    cost += np.abs(turned - 0.2) / 0.6 + width[i, j] / 0.05
     order = np.argsort(cost, kind="stable")
     chosen: list[int] = []
     for k in order:  # one of each neighbourhood
         if len(chosen) == 40:
             break
-        alike = [
-            c for c in chosen if np.linalg.norm(middle[c] - middle[k]) < 0.008 and abs(yaw[i[c], j[c]] - yaw[i[k], j[k]]) < 0.25
-        ]  # fmt: skip
-        if not alike:
+        near = np.linalg.norm(middle[chosen] - middle[k], axis=1) < 0.008
+        if not (near & (np.abs(turned[chosen] - turned[k]) < 0.25)).any():
             chosen.append(int(k))
     found = []
     for k, roll, (number, way) in itertools.product(chosen, _ROLLS, enumerate(_WAYS)):
-        made = _contacts(cloud, kind, (p[i[k]], n[i[k]]), (p[j[k]], n[j[k]]), float(yaw[i[k], j[k]]), roll, lowest)
+        made = _contacts(cloud, kind, (p[i[k]], n[i[k]]), (p[j[k]], n[j[k]]), float(turned[k]), roll, lowest)
         if made is not None and _balanced(made, friction):
             turn = matrix_from_axis_angle(np.array([roll, 0.0, 0.0]))
             ways = tuple(tuple(float(x) for x in turn @ np.array(direction)) for direction in way)
             worse = 1.5 * roll + 0.3 * number + 0.4 * (len(_OPPOSITE[kind]) + 1 - len(made))
-            found.append(_Place(float(yaw[i[k], j[k]]), ways, made, float(cost[k]) + worse))  # type: ignore[arg-type]
+            found.append(_Place(float(turned[k]), ways, made, float(cost[k]) + worse))  # type: ignore[arg-type]
     return sorted(found, key=lambda place: place.cost)
 
 

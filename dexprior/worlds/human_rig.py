@@ -118,9 +118,7 @@ def solve_grasp(
     """
     grasp = nearest_grasp(contacts, fingers=fingers, palm=palm, floor=floor, depth=depth, clear=clear)
     if grasp.error > REACHED:
-        raise BadInput(
-            f"no posture of the hand reaches the contacts {contacts}: {grasp.error * 1000:.0f} mm are left"
-        )
+        raise BadInput(f"no posture of the hand reaches the contacts {contacts}: {grasp.error * 1000:.0f} mm are left")
     return grasp
 
 
@@ -146,7 +144,8 @@ def nearest_grasp(
         floor: height of the table in the object's frame [m].
         depth: how far inside the surface the squeezing fingertips are commanded [m].
         clear: how far outside it the open ones stay [m].
-        outside: keep every segment of a touching finger on the outer side of the plane that its contact lies in.
+        outside: keep every segment of a touching finger on the outer side of the plane that its contact lies in, and
+            idle fingers on that of their neighbour's; the thumb's contact comes first, then.
 
     Raises:
         BadInput: an unknown finger.
@@ -159,7 +158,6 @@ def nearest_grasp(
             raise BadInput(f"contact of finger {name!r}; choices: {', '.join(FINGERS)}")
     tips = [4 * (FINGERS.index(name) + 1) for name in names]
     idle = [4 * (k + 1) for k, name in enumerate(FINGERS) if name not in names]
-    segments = np.array([[tip - 2, tip - 1] for tip in tips])
     points, normals = (np.array([getattr(c, part) for c in contacts]) for part in ("point", "normal"))
     rest = np.array([_rest_angle(name, idle) for name in HINGE_NAMES])
     low, high = HINGE_LIMITS.T
@@ -172,12 +170,18 @@ def nearest_grasp(
         pose = np.concatenate([x[..., :3], quat_from_axis_angle(x[..., 3:6])], axis=-1)
         return forward(pose, finger_pose_from_hinges(x[..., 6:])), matrix_from_axis_angle(x[..., 3:6])
 
+    # which landmark stays outside of which contact's plane: an idle finger of that of its neighbour
+    kept = [(joint, k) for k, tip in enumerate(tips) for joint in (tip - 2, tip - 1)]
+    for tip in idle if len(tips) > 1 else []:
+        beside = min(range(1, len(tips)), key=lambda k: abs(tips[k] - tip))
+        kept += [(joint, beside) for joint in (tip - 2, tip - 1, tip)]
+    watched, planes = np.array(kept).T
+
     def behind(at: np.ndarray, distance: float) -> list[np.ndarray]:
         if not outside:
             return []
-        height = np.einsum("...fjk,fk->...fj", at[..., segments, :] - points[:, None], normals)
-        missing = np.minimum(height - FINGER_RADIUS - min(distance, 0.0), 0.0)
-        return [50 * missing.reshape(*at.shape[:-2], -1)]
+        height = np.einsum("...jk,jk->...j", at[..., watched, :] - points[planes], normals[planes])
+        return [50 * np.minimum(height - FINGER_RADIUS - min(distance, 0.0), 0.0)]
 
     def whole(x: np.ndarray) -> np.ndarray:
         at, R = joints(x)

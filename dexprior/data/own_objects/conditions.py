@@ -73,8 +73,8 @@ def own_conditions(config: OwnObjectConfig, *, n: int = 1, seed: int = 0) -> lis
     lowest = float(transform_points(end, cloud[:, :3])[:, 2].min())
     if lowest < -_TABLE:
         raise BadInput(
-            f"goal = {_said(config.goal)}: the object would reach {-1000 * lowest:.0f} mm into the table (z = 0); it is "
-            f"where the object's middle ends: give a z of at least {_end(config, pose)[2] - lowest:.3f}"
+            f"goal = {_said(config.goal)}: the object would reach {-1000 * lowest:.0f} mm into the table (z = 0); the "
+            f"goal is where its middle ends: give a z of at least {_end(config, pose)[2] - lowest:.3f}"
         )
     starts, held = _hands(config, cloud, n, seed)
     target = _moved(held, end)
@@ -117,7 +117,10 @@ def _placed(config: OwnObjectConfig) -> Float[np.ndarray, "point 6"]:
             raise BadInput(f"at = {_said(config.at)}: expected x,y or x,y,yaw [m, rad]")
         x, y, *yaw = config.at
         middle = _middle(cloud)
-        cloud = place(cloud - [*middle[:2], cloud[:, 2].min(), 0, 0, 0], np.array([x, y, 0.0, *quat_from_yaw(np.array(yaw[0] if yaw else 0.0))]))
+        cloud = place(
+            cloud - [*middle[:2], cloud[:, 2].min(), 0, 0, 0],
+            np.array([x, y, 0.0, *quat_from_yaw(np.array(yaw[0] if yaw else 0.0))]),
+        )
     lowest = float(cloud[:, 2].min())
     if not -_TABLE <= lowest <= _FLOATS:
         where = f"{-1000 * lowest:.0f} mm below" if lowest < 0 else f"{1000 * lowest:.0f} mm above"
@@ -179,7 +182,7 @@ def _read_hand(config: OwnObjectConfig, cloud: Float[np.ndarray, "point 6"]) -> 
     if hand.side != config.side:
         raise BadInput(
             f"grasp={path} is of a {hand.side} hand, side={config.side} is asked for: give side={hand.side} with a prior "
-            "that has seen that hand, or a file of the other one"
+            "that has seen that hand, or another file"
         )
     if not hand.touching.any():
         raise BadInput(f"grasp={path}: no finger touches the object")
@@ -223,7 +226,9 @@ def _check_reach(hand: ContactConfiguration, what: str) -> None:
         )
     joints = forward(hand.wrist_pose, hand.finger_pose, hand.betas, hand.side)
     if joints[:, 2].min() < 0:
-        raise BadInput(f"{what} is out of the hand's reach: {-1000 * joints[:, 2].min():.0f} mm of it would be in the table")
+        raise BadInput(
+            f"{what} is out of the hand's reach: {-1000 * joints[:, 2].min():.0f} mm of it would be in the table"
+        )
 
 
 def _camera(name: str) -> Camera:

@@ -28,8 +28,8 @@ _LIKELY = (0.01, 0.5)  # [m] of most such objects: how another unit is guessed
 _NEIGHBOURS = 12  # points that a normal is estimated from
 _COLUMNS = ("x", "y", "z", "nx", "ny", "nz")
 _HOW = (
-    "give them beside the points (.npz: points and normals; .npy: six columns; .csv: x,y,z,nx,ny,nz; .ply: nx, ny, nz), "
-    "or set normals=estimate where the points show the object from all sides"
+    "give them beside the points (.npz: points and normals; .npy: six columns; .csv: x,y,z,nx,ny,nz; .ply: nx, ny, nz)"
+    ", or set normals=estimate where the points show the object from all sides"
 )
 
 
@@ -141,7 +141,8 @@ def _check_size(points: Float[np.ndarray, "point 3"], path: Path, units: str) ->
     likely = [name for name, scale in _UNITS.items() if _LIKELY[0] <= in_file * scale <= _LIKELY[1]]
     fix = f": give units={likely[-1]}" if likely else ""
     raise BadInput(
-        f"{path} is {extent:.3g} m large with units={units}, an object in a hand has {_SMALLEST:g} to {_LARGEST:g} m{fix}"
+        f"{path} is {extent:.3g} m large with units={units}, an object in a hand has {_SMALLEST:g} to {_LARGEST:g} m"
+        f"{fix}"
     )
 
 
