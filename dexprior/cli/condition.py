@@ -9,6 +9,7 @@ dexprior sample conditions=runs/conditions.safetensors
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
@@ -27,25 +28,31 @@ class Config(OwnObjectConfig):
     seed: Annotated[int, Ge(0)] = 0
     """Of where the hand starts."""
     out: str = "runs/conditions.safetensors"
-    """File of conditions."""
+    """File of conditions; a picture of the grasp goes beside it."""
 
 
 def run(config: Config, words: list[str]) -> int:
     """Make the conditions and write them."""
+    from PIL import Image
+
     from dexprior.artifacts import save
     from dexprior.data.own_objects.conditions import own_conditions
+    from dexprior.retarget.drawing import draw_grasp
     from dexprior.types import FINGERS
 
-    conditions = own_conditions(config, n=config.n, seed=config.seed)
+    made = own_conditions(config, n=config.n, seed=config.seed)
+    conditions = made.conditions
     path = save(conditions, config.out, producer="condition", seed=config.seed, config=config)
+    picture = Path(config.out).with_suffix(".png")
+    Image.fromarray(draw_grasp(made.held, made.cloud[:, :3])).save(picture)
     first = conditions[0]
-    hand = first.target[0]
     show(
         {
             "conditions": len(conditions),
             "out": str(path),
-            "size_m": np.ptp(first.cloud[first.moves, :3], axis=0).round(4).tolist(),
-            "touching": [name for name, touches in zip(FINGERS, hand.touching) if touches],
+            "picture": str(picture),
+            "size_m": np.ptp(made.cloud[:, :3], axis=0).round(4).tolist(),
+            "touching": [name for name, touches in zip(FINGERS, made.held.touching) if touches],
             "target_at": first.target_at,
             "seconds": first.seconds,
         }

@@ -70,7 +70,7 @@ def run(config: Config, words: list[str]) -> int:
     elif config.cloud is not None:
         from dexprior.data.own_objects.conditions import own_conditions
 
-        conditions = own_conditions(config, n=config.n, seed=config.seed)
+        conditions = own_conditions(config, n=config.n, seed=config.seed).conditions
     else:
         task = config.task or next(iter(info["tasks"]), None)
         if task is None:

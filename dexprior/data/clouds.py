@@ -38,7 +38,13 @@ def mesh_triangles(path: str | Path, scale: float = 1.0) -> Float[np.ndarray, "t
 
     path = existing(path)
     with o3d.utility.VerbosityContextManager(o3d.utility.VerbosityLevel.Error):
-        shape = o3d.io.read_triangle_mesh(path)
+        if path.suffix.lower() == ".obj":  # the other reader leaves faces of more than three corners out
+            try:
+                shape = o3d.t.io.read_triangle_mesh(path).to_legacy()
+            except (IndexError, RuntimeError):  # a file without a face
+                shape = o3d.geometry.TriangleMesh()
+        else:
+            shape = o3d.io.read_triangle_mesh(path)
     vertices = np.asarray(shape.vertices) * scale
     faces = np.asarray(shape.triangles, dtype=np.int64).reshape(-1, 3)
     triangles = vertices[faces] if len(vertices) else np.zeros((0, 3, 3))

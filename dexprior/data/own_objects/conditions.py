@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
@@ -32,7 +32,7 @@ from dexprior.worlds.tasks import human_task, strategies_of
 from dexprior.worlds.tasks.scene import CAMERAS, camera
 from dexprior.worlds.tasks.strategies.plan import carried
 
-__all__ = ["own_conditions"]
+__all__ = ["OwnConditions", "own_conditions"]
 
 _TASK = "pick_place"  # whose mark it is, and whose habits of starting
 _SIZE = 64  # [px] of the camera's pictures; sampling scales them
@@ -44,7 +44,18 @@ _LET_GO = 0.7  # of the clip's length
 _NEEDED = {"cloud": "FILE", "text": '"what is to be done"', "goal": "x,y,z"}
 
 
-def own_conditions(config: OwnObjectConfig, *, n: int = 1, seed: int = 0) -> list[PriorCondition]:
+@dataclass(frozen=True)
+class OwnConditions:
+    """What to ask for, and the grasp that it was made from."""
+
+    conditions: list[PriorCondition]
+    cloud: Float[np.ndarray, "point 6"]
+    """The object's surface as it lies, denser than in the conditions."""
+    held: ContactConfiguration
+    """The hand that holds it there."""
+
+
+def own_conditions(config: OwnObjectConfig, *, n: int = 1, seed: int = 0) -> OwnConditions:
     """Conditions with one object, grasp and goal; they differ in where the open hand starts.
 
     Args:
@@ -88,7 +99,7 @@ def own_conditions(config: OwnObjectConfig, *, n: int = 1, seed: int = 0) -> lis
         goal = np.array([*transform_points(end, pose[None, :3])[0, :2], 0.0, 1.0, 0.0, 0.0, 0.0])
         kept = np.concatenate([kept, place(local_cloud(human_task(_TASK, 0), "mark", few), goal)])
     _say_where_unseen(view, {"the object": pose[:3], "its goal": _end(config, pose)[:3]})
-    return [
+    conditions = [
         PriorCondition(
             cloud=kept,
             moves=np.arange(config.points) < first,
@@ -104,6 +115,7 @@ def own_conditions(config: OwnObjectConfig, *, n: int = 1, seed: int = 0) -> lis
         )
         for start in starts
     ]
+    return OwnConditions(conditions, cloud, held)
 
 
 def _placed(config: OwnObjectConfig) -> Float[np.ndarray, "point 6"]:
@@ -181,8 +193,8 @@ def _read_hand(config: OwnObjectConfig, cloud: Float[np.ndarray, "point 6"]) -> 
     hand = load(path, ContactConfiguration)
     if hand.side != config.side:
         raise BadInput(
-            f"grasp={path} is of a {hand.side} hand, side={config.side} is asked for: give side={hand.side} with a prior "
-            "that has seen that hand, or another file"
+            f"grasp={path} is of a {hand.side} hand, side={config.side} is asked for: give side={hand.side} with a "
+            "prior that has seen that hand, or another file"
         )
     if not hand.touching.any():
         raise BadInput(f"grasp={path}: no finger touches the object")
@@ -197,8 +209,8 @@ def _read_hand(config: OwnObjectConfig, cloud: Float[np.ndarray, "point 6"]) -> 
     if gap.max() > REACHED:
         names = [name for name, touches in zip(FINGERS, hand.touching) if touches]
         raise BadInput(
-            f"grasp={path}: no posture within {1000 * REACHED:.0f} mm of its contacts: the {names[int(gap.argmax())]} is "
-            f"said to touch, but is {1000 * gap.max():.0f} mm away from the object's surface as it lies"
+            f"grasp={path}: no posture within {1000 * REACHED:.0f} mm of its contacts: the {names[int(gap.argmax())]} "
+            f"is said to touch, but is {1000 * gap.max():.0f} mm away from the object's surface as it lies"
         )
     return hand
 

@@ -21,7 +21,7 @@ class OwnObjectConfig:
     grasp: str = "two-finger"
     """two-finger, three-finger, power, or a file of a ContactConfiguration of the hand at the object as it lies."""
     goal: tuple[float, ...] | None = None
-    """Where the middle of the object is to end: x,y (at the height at which it lies), x,y,z, or x,y,z,qw,qx,qy,qz, whose
+    """Where the object's middle is to end: x,y (at the height at which it lies), x,y,z, or x,y,z,qw,qx,qy,qz, whose
     quaternion turns it from how it lies [m, base frame]."""
     at: tuple[float, ...] | None = None
     """Stand the object on the table there: x,y or x,y,yaw [m, rad]; as it lies in the file when omitted."""
