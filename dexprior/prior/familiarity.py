@@ -23,6 +23,7 @@ __all__ = ["Familiarity"]
 
 _FILE = "familiarity.safetensors"
 _FLOOR = 1e-5  # of the largest variance: below it a direction tells rounding and sampling of points, not objects
+_ALIKE = 1e-4  # of the mean's square, that the largest variance counts as at least: clouds may all be one
 _SHARE = 0.99  # of the training clouds that count as familiar
 
 
@@ -35,7 +36,7 @@ class Familiarity:
     whitening: Float[np.ndarray, "width k"]
     """Turns a difference of tokens into one of unit variances."""
     limit: float
-    """The 99th percentile of their distances."""
+    """The 99th percentile of their distances, at least one."""
 
     @classmethod
     def fit(cls, encoder: ConditionEncoder, condition: dict[str, Tensor]) -> Familiarity:
@@ -44,16 +45,17 @@ class Familiarity:
         n, mean = len(tokens), tokens.mean(axis=0)
         _, singular, axes = np.linalg.svd(tokens - mean, full_matrices=False)
         variance = singular**2 / n
-        whitening = axes.T / np.sqrt(variance + _FLOOR * max(variance.max(), np.finfo(float).tiny))
+        largest = max(float(variance.max()), _ALIKE * float(mean @ mean), np.finfo(float).tiny)
+        whitening = axes.T / np.sqrt(variance + _FLOOR * largest)
         squared = np.square((tokens - mean) @ whitening).sum(axis=1)
         # leaving one of n out moves the mean away from it and takes its share out of the variance
         left_out = np.sqrt(squared / np.maximum(1.0 - squared / max(n - 1, 1), 1e-3)) * n / max(n - 1, 1)
-        return cls(mean, whitening, float(np.quantile(left_out, _SHARE)))
+        return cls(mean, whitening, max(float(np.quantile(left_out, _SHARE)), 1.0))
 
     def distance(self, encoder: ConditionEncoder, condition: dict[str, Tensor]) -> Float[np.ndarray, " n"]:
         """Of each cloud, in units of the limit: above one it is less familiar than 99 of 100 training clouds."""
         apart = np.linalg.norm((_tokens(encoder, condition) - self.mean) @ self.whitening, axis=1)
-        return apart / max(self.limit, np.finfo(float).tiny)
+        return apart / self.limit
 
     def save(self, folder: Path) -> Path:
         """Write it into a checkpoint's folder."""

@@ -110,7 +110,7 @@ def test_a_posture_that_is_too_far_from_its_contacts_is_refused_with_the_distanc
 
 def test_depth_of_a_hand_in_a_cloud():
     ball = _ellipsoid(np.full(3, 0.03), 3000)
-    away = np.zeros((21, 3)) + [0.03 + FINGER_RADIUS + 0.001, 0.0, 0.0]
+    away = np.full((21, 3), [0.03 + FINGER_RADIUS + 0.001, 0.0, 0.0])
     assert hand_in_cloud(away, ball) < 0.001
     assert hand_in_cloud(away - [0.004, 0.0, 0.0], ball) == pytest.approx(0.003, abs=5e-4)
     assert hand_in_cloud(np.zeros((21, 3)), ball) == pytest.approx(0.03 + FINGER_RADIUS, abs=1e-3)

@@ -97,7 +97,7 @@ def test_a_turned_goal_turns_the_hand_and_one_in_the_air_has_no_mark(grasped):
     assert turned.moves.all()
     apart = plain.target[0].wrist_pose[:3] - [0.42, 0.1, plain.pose[2]]
     c, s = np.cos(0.5), np.sin(0.5)
-    expected = np.array([c * apart[0] - s * apart[1], s * apart[0] + c * apart[1], apart[2]]) + [0.42, 0.1, 0.2]
+    expected = np.array([[c, -s, 0], [s, c, 0], [0, 0, 1]]) @ apart + [0.42, 0.1, 0.2]
     np.testing.assert_allclose(turned.target[0].wrist_pose[:3], expected, atol=2e-3)
     assert grasped(mark=False).conditions[0].goal is None
     assert grasped(seconds=2.0, target_at=1.5).conditions[0].target_at == 1.5
@@ -119,7 +119,7 @@ def test_a_hand_of_a_file_is_taken_where_it_touches(grasped, made, tmp_path):
     again = grasped(grasp=file)
     np.testing.assert_allclose(again.conditions[0].target[0].wrist_pose, made.conditions[0].target[0].wrist_pose)
     assert not again.conditions[0].start[0].touching.any()
-    with pytest.raises(BadInput, match="is of a right hand, side=left is asked for"):
+    with pytest.raises(BadInput, match=r"is of a right hand, side=left is asked for"):
         grasped(grasp=file, side="left")
     with pytest.raises(BadInput, match=r"no posture within 4 mm of its contacts: the \w+ is said .* \d+ mm away"):
         grasped(grasp=file, at=(0.45, -0.05))
@@ -134,7 +134,7 @@ def test_a_hand_of_a_file_is_taken_where_it_touches(grasped, made, tmp_path):
         valid=np.ones(1, dtype=bool), sigma=np.zeros((1, 21)), scale_known=True,
     )  # fmt: skip
     save(track, tmp_path / "track.safetensors", producer="test")
-    with pytest.raises(DexpriorError, match="expected 'dexprior.contact_configuration/1'"):
+    with pytest.raises(DexpriorError, match=r"expected 'dexprior\.contact_configuration/1'"):
         grasped(grasp=str(tmp_path / "track.safetensors"))
 
 

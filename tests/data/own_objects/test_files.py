@@ -27,7 +27,7 @@ def _write(path, points, normals=None):
         header = "x,y,z" if normals is None else "x,y,z,nx,ny,nz"
         np.savetxt(path, both, delimiter=",", header=header, comments="")
     else:
-        names = "x y z nx ny nz".split()[: both.shape[1]]
+        names = ["x", "y", "z", "nx", "ny", "nz"][: both.shape[1]]
         head = ["ply", "format ascii 1.0", f"element vertex {len(both)}", *(f"property float {n}" for n in names)]
         path.write_text("\n".join([*head, "end_header", *(" ".join(map(str, row)) for row in both)]) + "\n")
     return path
@@ -58,7 +58,7 @@ def test_a_file_in_other_units_is_told_from_its_size(tmp_path, factor, unit):
         read_object(path)
     np.testing.assert_allclose(read_object(path, units=unit)[:, :3], points, atol=1e-12)
     metres = _write(tmp_path / "b.npz", points, normals)
-    with pytest.raises(BadInput, match="give units=m$"):
+    with pytest.raises(BadInput, match=r"give units=m$"):
         read_object(metres, units="mm")
 
 
