@@ -12,6 +12,8 @@ from dexprior.types import ContactConfiguration, Side
 
 __all__ = ["flexion", "mirrored"]
 
+_ACROSS = np.array([1.0, -1.0, 1.0])  # of the base frame's axes in a mirror
+
 
 def flexion(joints: Float[np.ndarray, "time 21 3"], side: Side) -> float:
     """Mean height of the four fingertips over the palm, on the palm's side, for a palm of 90 mm [m]."""
@@ -35,6 +37,3 @@ def mirrored(hand: ContactConfiguration) -> ContactConfiguration:
         finger_pose=(hand.finger_pose.reshape(15, 3) * [1.0, -1.0, -1.0]).ravel(),
         points=hand.points * _ACROSS,
     )
-
-
-_ACROSS = np.array([1.0, -1.0, 1.0])

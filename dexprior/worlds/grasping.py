@@ -96,8 +96,8 @@ def grasp_cloud(
     if reached:
         raise BadInput(
             f"a {kind} grasp of this object: {reached} postures reach their contacts, but the hand reaches more than "
-            f"{1000 * _INTO:.0f} mm into the object or into the table in each; turn the object, give more points, or take "
-            f"another of {', '.join(GRASPS)}"
+            f"{1000 * _INTO:.0f} mm into the object or into the table in each; turn the object, give more points, or "
+            f"take another of {', '.join(GRASPS)}"
         )
     raise BadInput(
         f"no posture of the hand comes within {1000 * REACHED:.0f} mm of the contacts of a {kind} grasp: the nearest "
