@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,9 +50,10 @@ def compose(verb: str, cls: type[T], overrides: Sequence[str]) -> T:
     defaults = to_plain(cls())
     ConfigStore.instance().store(name=f"{_name(verb)}_defaults", node=_open_mappings(OmegaConf.create(defaults)))
     _check_keys(verb, defaults, overrides)
+    texts = {name for name, kind in typing.get_type_hints(cls).items() if kind in (str, str | None)}
     with initialize_config_dir(config_dir=str(config_folder()), version_base="1.3"):
         try:
-            node = hydra_compose(config_name=_name(verb), overrides=[_group(verb, o) for o in overrides])
+            node = hydra_compose(config_name=_name(verb), overrides=[_group(verb, o, texts) for o in overrides])
             plain = OmegaConf.to_container(node, resolve=True)
         except (HydraException, OmegaConfBaseException) as error:
             first = str(error).strip().splitlines()[0]
@@ -91,11 +93,14 @@ def _check_keys(verb: str, defaults: dict[str, Any], overrides: Sequence[str]) -
             raise ConfigError(f"{verb}.{override}: unknown preset; choices: {', '.join(presets(verb))}")
 
 
-def _group(verb: str, override: str) -> str:
-    """`preset=smoke` picks the file preset/VERB/smoke.yaml; values in a row are a list."""
+def _group(verb: str, override: str, texts: set[str]) -> str:
+    """`preset=smoke` picks the file preset/VERB/smoke.yaml; values in a row are a list, but not in a text."""
     key, _, value = override.partition("=")
     if key == "preset":
         return f"preset/{_name(verb)}@_global_={value}"
+    if key in texts and re.search(r"""[][(){}'",:=]""", value) and value[0] not in "'\"":
+        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
+        return f"{key}='{escaped}'"
     return f"{key}=[{value}]" if _ROW.fullmatch(value) else override
 
 

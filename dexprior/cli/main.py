@@ -22,6 +22,7 @@ VERBS: dict[str, str] = {
     "data": "make human demonstrations, or find measured data sets (data get NAME)",
     "play": "look at a task of the suite: its expert or random actions, counted and filmed",
     "train-prior": "train the video diffusion prior",
+    "condition": "what to ask the prior for with an object of your own: from its mesh or its cloud",
     "sample": "sample clips from the prior",
     "estimate-pose": "video -> hand trajectory",
     "retarget": "hand trajectory -> robot trajectory",
@@ -144,13 +145,15 @@ def _fields(default: Any, prefix: str) -> list[tuple[str, Any, str]]:
     import textwrap
 
     cls = type(default)
-    tree = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
-    assert isinstance(tree, ast.ClassDef)
     texts: dict[str, str] = {}
-    for before, after in zip(tree.body, tree.body[1:]):
-        if isinstance(before, ast.AnnAssign) and isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
-            assert isinstance(before.target, ast.Name)
-            texts[before.target.id] = " ".join(str(after.value.value).split())
+    for owner in [c for c in reversed(cls.__mro__) if dataclasses.is_dataclass(c)]:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
+        assert isinstance(tree, ast.ClassDef)
+        for before, after in zip(tree.body, tree.body[1:]):
+            said = after.value if isinstance(after, ast.Expr) else None
+            if isinstance(before, ast.AnnAssign) and isinstance(said, ast.Constant):
+                assert isinstance(before.target, ast.Name)
+                texts[before.target.id] = " ".join(str(said.value).split())
     rows: list[tuple[str, Any, str]] = []
     for field in dataclasses.fields(cls):
         path, value = f"{prefix}{field.name}", getattr(default, field.name)

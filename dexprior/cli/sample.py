@@ -1,37 +1,41 @@
 """Sample clips from the prior, each with its hand and object motion.
 
-Conditions are those of new scenes of a task that the prior was trained on, or read from a file of `PriorCondition`s.
-Writes samples.safetensors, conditions.safetensors beside it, and one mp4 a sample.
+Conditions are those of new scenes of a task that the prior was trained on, read from a file of `PriorCondition`s, or
+made for an object of your own as `dexprior condition` does: cloud=FILE and that verb's settings. Writes
+samples.safetensors, conditions.safetensors beside it, and one mp4 a sample.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from dexprior.cli.show import show, trained
-from dexprior.config import Ge, config
+from dexprior.config import Ge, config, to_plain
+from dexprior.data.own_objects.settings import OwnObjectConfig
+from dexprior.progress import say
 
 if TYPE_CHECKING:
-    from dexprior.types import PriorCondition
+    from dexprior.types import PriorCondition, VideoSample
 
 
 @config
-class Config:
+class Config(OwnObjectConfig):
     """Settings of `dexprior sample`."""
 
     prior: str | None = None
     """Run folder of the video prior; by default that of train-prior, then the demo's."""
     conditions: str | None = None
-    """File of conditions; new scenes are drawn when it is not given."""
+    """File of conditions; new scenes are drawn when neither it nor cloud= is given."""
     task: str | None = None
     """Whose scenes; by default the first of the tasks that the prior was trained on."""
     sentence: str | None = None
     """What is asked for in each scene of a task of the suite; drawn when it is not given."""
     n: Annotated[int, Ge(1)] = 4
-    """Scenes to draw."""
+    """Scenes to draw; of an object of your own starts of the hand."""
     seed: Annotated[int, Ge(0)] = 0
     """Of scenes and samples."""
     out: str = "runs/samples"
@@ -46,11 +50,16 @@ def run(config: Config, words: list[str]) -> int:
     """Sample and write."""
     from dexprior.artifacts import load_all, save
     from dexprior.data.clips import write_clip
-    from dexprior.errors import BadInput
+    from dexprior.errors import BadInput, ConfigError
     from dexprior.prior.evaluation import Motion, contact_law_violations
     from dexprior.prior.sampling import load_prior
     from dexprior.types import PriorCondition
 
+    given = _own_settings(config)
+    if given and config.cloud is None:
+        raise ConfigError(f"sample: {', '.join(given)} say what to do with an object of your own: give cloud=FILE, too")
+    if config.cloud is not None and config.conditions is not None:
+        raise ConfigError("sample: give either conditions=FILE or cloud=FILE")
     folder = trained(
         config.prior, ["runs/prior", "runs/demo/02-prior"], "checkpoint", "video prior",
         "dexprior demo` or `dexprior train-prior",
@@ -58,6 +67,10 @@ def run(config: Config, words: list[str]) -> int:
     pipeline, info = load_prior(folder)
     if config.conditions is not None:
         conditions = load_all(config.conditions, PriorCondition)
+    elif config.cloud is not None:
+        from dexprior.data.own_objects.conditions import own_conditions
+
+        conditions = own_conditions(config, n=config.n, seed=config.seed).conditions
     else:
         task = config.task or next(iter(info["tasks"]), None)
         if task is None:
@@ -67,6 +80,7 @@ def run(config: Config, words: list[str]) -> int:
         conditions, seed=config.seed, motion_steps=config.motion_steps,
         video_steps=config.video_steps, provenance={"checkpoint": str(folder)},
     )  # fmt: skip
+    _say_what_is_new(samples)
     out = Path(config.out)
     save(conditions, out / "conditions.safetensors", producer="sample", seed=config.seed)
     save(samples, out / "samples.safetensors", producer="sample", seed=config.seed, config=config)
@@ -80,6 +94,26 @@ def run(config: Config, words: list[str]) -> int:
         }
     )
     return 0
+
+
+def _own_settings(config: Config) -> list[str]:
+    """Names of the settings of an object of one's own that are not their defaults."""
+    default = to_plain(OwnObjectConfig())
+    return [name for name, value in default.items() if to_plain(getattr(config, name)) != value]
+
+
+def _say_what_is_new(samples: Sequence[VideoSample]) -> None:
+    """A line for clouds that the prior has seen nothing like, or one that it cannot tell."""
+    known = [float(sample.provenance.get("cloud_distance", np.nan)) for sample in samples]
+    if np.isnan(known).any():
+        say("this prior's checkpoint keeps nothing of its training clouds: it cannot tell whether these are like them")
+        return
+    if new := [k for k, distance in enumerate(known) if distance > 1.0]:
+        say(
+            f"warning: the cloud of {len(new)} of {len(known)} samples is unlike those that the prior was trained on, "
+            f"up to {max(known):.1f} times as far from their mean as 99 % of them: it may take the object for one of "
+            "those (`cloud_distance` in the samples' provenance)"
+        )
 
 
 def _drawn(config: Config, task: str, net: Any) -> list[PriorCondition]:

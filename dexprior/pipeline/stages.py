@@ -43,7 +43,9 @@ from dexprior.pose.estimator import (
     save_estimator,
     train_estimator,
 )
+from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.evaluation import evaluate_prior
+from dexprior.prior.familiarity import Familiarity
 from dexprior.prior.sampling import load_prior, save_prior
 from dexprior.prior.training import PriorConfig, train_prior
 from dexprior.stats import Family, Rate, bootstrap_mean, compare_pairs
@@ -111,6 +113,9 @@ def stage_prior(
             folder / "checkpoint",
             seed=seed,
             extra={"tasks": sorted({str(row["task"]) for row in train.info if row.get("task")})},
+            familiarity=Familiarity.fit(
+                denoiser.motion.condition, condition_tensors(train.conditions, sides=denoiser.sides)
+            ),
         )
         pipeline, _ = load_prior(folder / "checkpoint")
         few = held_out[:24]

@@ -179,10 +179,6 @@ class ConditionEncoder(nn.Module):
 
     def forward(self, condition: dict[str, Tensor]) -> Float[Tensor, "batch token width"]:
         """Encode stacked conditions; where a hand is not there, its tokens say that alone."""
-        moves = condition["moves"][..., None].to(condition["cloud"])
-        cloud = torch.cat([self._scaled(condition["cloud"], (slice(0, 3),)), moves], dim=-1)
-        per_point = self.point(cloud)
-        pooled = torch.cat([per_point.amax(1), per_point.mean(1), cloud.mean(1)], dim=-1)
         places = (slice(0, 3), *(slice(59 + 3 * f, 62 + 3 * f) for f in range(5)))
         hands = [
             (self._scaled(condition[name][:, k], places), condition["shows"][:, k, None])
@@ -190,7 +186,7 @@ class ConditionEncoder(nn.Module):
             for name in ("start", "target")
         ]
         tokens = [
-            self.cloud(pooled),
+            self.cloud_token(condition),
             *(torch.where(shown, layer(hand), 0.0) for layer, (hand, shown) in zip((self.start, self.target), hands)),
             self.camera(condition["camera"] if condition["camera"].ndim == 2 else condition["camera"][:, 0]),
             self.text(condition["text"]),
@@ -201,6 +197,13 @@ class ConditionEncoder(nn.Module):
             return encoded
         second = [torch.where(shown, layer(hand), 0.0) for layer, (hand, shown) in zip(self.second, hands[2:])]
         return torch.cat([encoded, torch.stack(second, dim=1) + self.second_kind], dim=1)
+
+    def cloud_token(self, condition: dict[str, Tensor]) -> Float[Tensor, "batch width"]:
+        """What the cloud alone says: pooled over its points, so that their order and number count for little."""
+        moves = condition["moves"][..., None].to(condition["cloud"])
+        cloud = torch.cat([self._scaled(condition["cloud"], (slice(0, 3),)), moves], dim=-1)
+        per_point = self.point(cloud)
+        return self.cloud(torch.cat([per_point.amax(1), per_point.mean(1), cloud.mean(1)], dim=-1))
 
     def moved(self, camera: Float[Tensor, "batch time 16"]) -> Float[Tensor, "batch time width"]:
         """How far a camera has moved since the first frame, as the camera's own token shows it."""

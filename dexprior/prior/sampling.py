@@ -21,6 +21,7 @@ from dexprior.geometry.transforms import fit_rigid, pose_multiply, transform_poi
 from dexprior.hands.skeleton import forward
 from dexprior.prior.conditioning import condition_tensors, window_of
 from dexprior.prior.denoiser import LOW, JointDenoiser
+from dexprior.prior.familiarity import Familiarity
 from dexprior.prior.motion import POINTS, decode_motion
 from dexprior.types import ContactConfiguration, HandTrajectory, ObjectTrajectory, PriorCondition, Side, VideoSample
 
@@ -41,6 +42,8 @@ class HandObjectPipeline(DiffusionPipeline):
     denoiser: JointDenoiser
     motion_scheduler: FlowMatchEulerDiscreteScheduler
     video_scheduler: FlowMatchEulerDiscreteScheduler
+    familiarity: Familiarity | None
+    """What the prior remembers of its training clouds; None where nobody kept it."""
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class HandObjectPipeline(DiffusionPipeline):
     ) -> None:
         super().__init__()
         self.register_modules(denoiser=denoiser, motion_scheduler=motion_scheduler, video_scheduler=video_scheduler)
+        self.familiarity = None
 
     @classmethod
     def fresh(cls, denoiser: JointDenoiser) -> HandObjectPipeline:
@@ -70,7 +74,8 @@ class HandObjectPipeline(DiffusionPipeline):
     ) -> list[VideoSample]:
         """One sample for each condition, as long as it says.
 
-        A rigid object's points are moved by the rigid motion that fits the denoised ones best.
+        A rigid object's points are moved by the rigid motion that fits the denoised ones best. A sample's provenance
+        has `cloud_distance` of `Familiarity.distance`, where the prior can tell it.
 
         Args:
             conditions: what to sample for; repeat one to get several samples of it.
@@ -142,8 +147,12 @@ class HandObjectPipeline(DiffusionPipeline):
         pixels = ((video.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 1, 3, 4, 2).cpu().numpy()
         physical = net.physical(motion).double().cpu().numpy()
         origin = {"source": "prior", "seed": seed, **(provenance or {})}
+        told: list[dict[str, float]] = [{}] * len(conditions)
+        if self.familiarity is not None:
+            known = self.familiarity.distance(net.motion.condition, condition)
+            told = [{"cloud_distance": round(float(d), 3)} for d in known]
         return [
-            _sample(c, m[:n], p[:n], fps, size, net.sides, {**origin, "index": k})
+            _sample(c, m[:n], p[:n], fps, size, net.sides, {**origin, **told[k], "index": k})
             for k, (c, m, p, n) in enumerate(zip(conditions, physical, pixels, lengths))
         ]
 
@@ -160,12 +169,22 @@ def _lowered(video: Float[Tensor, "batch time 3 size size"]) -> Float[Tensor, "b
     return torch.nn.functional.avg_pool2d(video.flatten(0, 1), LOW).unflatten(0, video.shape[:2])
 
 
-def save_prior(denoiser: JointDenoiser, folder: Path, *, seed: int, extra: dict[str, Any]) -> Path:
-    """Write a checkpoint: diffusers' own folder layout (safetensors and JSON) and a dexprior header."""
+def save_prior(
+    denoiser: JointDenoiser,
+    folder: Path,
+    *,
+    seed: int,
+    extra: dict[str, Any],
+    familiarity: Familiarity | None = None,
+) -> Path:
+    """Write a checkpoint: diffusers' own folder layout (safetensors and JSON), a dexprior header, and what the prior
+    remembers of its training clouds."""
     pipeline = HandObjectPipeline.fresh(denoiser)
     denoiser.save_pretrained(folder / "denoiser", safe_serialization=True)
     pipeline.motion_scheduler.save_pretrained(folder / "motion_scheduler")
     pipeline.video_scheduler.save_pretrained(folder / "video_scheduler")
+    if familiarity is not None:
+        familiarity.save(folder)
     header = make_header(SCHEMA, producer="prior.training", seed=seed, config=dict(denoiser.config))
     return write_json(folder / "dexprior.json", {"header": asdict(header), "fps": denoiser.config.fps, **extra})
 
@@ -197,7 +216,9 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, AttributeError) as error:
         said = " ".join(str(error).split())[:300]
         raise ArtifactError(f"{folder} is not a complete prior checkpoint: {said}") from None
-    return HandObjectPipeline(denoiser.eval(), *schedulers), info
+    pipeline = HandObjectPipeline(denoiser.eval(), *schedulers)
+    pipeline.familiarity = Familiarity.load(folder)
+    return pipeline, info
 
 
 def _sample(

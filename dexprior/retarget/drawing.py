@@ -13,17 +13,26 @@ from dexprior.data.objects import object_frame
 from dexprior.errors import BadInput, UnknownName
 from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.geometry.transforms import invert_pose, look_at, pose_multiply
-from dexprior.hands.skeleton import BONES
+from dexprior.hands.skeleton import BONES, forward
 from dexprior.robots.catalog import fingers_of
 from dexprior.robots.identity import model_hash
 from dexprior.robots.machines import EndEffector
-from dexprior.types import HandTrajectory, JointTrajectory, ObjectTrajectory
+from dexprior.types import ContactConfiguration, HandTrajectory, JointTrajectory, ObjectTrajectory
 from dexprior.worlds.render import FrameRenderer
 
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["View", "beside", "draw_landmarks", "draw_retargeting", "draw_robot", "draw_skeleton", "view_of"]
+__all__ = [
+    "View",
+    "beside",
+    "draw_grasp",
+    "draw_landmarks",
+    "draw_retargeting",
+    "draw_robot",
+    "draw_skeleton",
+    "view_of",
+]
 
 Frames = UInt8[np.ndarray, "time height width 3"]
 Shape = Literal["box", "ellipsoid"]
@@ -35,6 +44,7 @@ _COLOURS = (
     (192, 57, 133),
     (240, 190, 20),
 )  # thumb ... little
+_CLOUD = (150, 158, 170)
 _PAPER = 244  # grey of the background
 
 
@@ -215,17 +225,50 @@ def _site_pose(data: mujoco.MjData, site: int) -> Float[np.ndarray, " 7"]:
 # --- two-dimensional panels -------------------------------------------------------------------------------
 
 
-def draw_skeleton(joints: Float[np.ndarray, "time 21 3"], view: View, *, size: tuple[int, int] = (256, 256)) -> Frames:
-    """The 21 landmarks in perspective, as `draw_robot` would see them; one colour a finger."""
-    from PIL import Image
+def draw_skeleton(
+    joints: Float[np.ndarray, "time 21 3"],
+    view: View,
+    *,
+    size: tuple[int, int] = (256, 256),
+    cloud: Float[np.ndarray, "point 3"] | None = None,
+) -> Frames:
+    """The 21 landmarks in perspective, as `draw_robot` would see them; one colour a finger, over a cloud's points."""
+    from PIL import Image, ImageDraw
 
+    height, width = size
+    blank = Image.new("RGB", (width, height), (_PAPER,) * 3)
+    if cloud is not None:
+        pen, r = ImageDraw.Draw(blank), max(1, height // 150)
+        for x, y in _pixels(cloud, view, size):
+            pen.ellipse([x - r, y - r, x + r, y + r], fill=_CLOUD)
+    return np.stack([_drawn(blank.copy(), p, max(2, height // 90)) for p in _pixels(joints, view, size)])
+
+
+def draw_grasp(
+    hand: ContactConfiguration, cloud: Float[np.ndarray, "point 3"], *, size: int = 360
+) -> UInt8[np.ndarray, "height width 3"]:
+    """A hand over the points of the object that it holds, seen from two sides.
+
+    Args:
+        hand: in the base frame.
+        cloud: of the object, in the same frame [m].
+        size: height of the picture and half of its width [px].
+    """
+    joints = forward(hand.wrist_pose, hand.finger_pose, hand.betas, hand.side)
+    points = np.concatenate([cloud, joints])
+    x, y, z = middle = (points.min(axis=0) + points.max(axis=0)) / 2
+    radius = float(np.linalg.norm(points - middle, axis=1).max()) + 0.01
+    distance = radius / np.sin(np.deg2rad(_FOVY / 2))
+    views = [View((float(x), float(y), float(z)), azimuth, -15.0, float(distance)) for azimuth in (150.0, 240.0)]
+    return beside([draw_skeleton(joints[None], view, size=(size, size), cloud=cloud) for view in views])[0]
+
+
+def _pixels(points: Float[np.ndarray, "*batch 3"], view: View, size: tuple[int, int]) -> Float[np.ndarray, "*batch 2"]:
     T = view.T_base_cam()
-    local = (joints - T[:3, 3]) @ T[:3, :3]
+    local = (points - T[:3, 3]) @ T[:3, :3]
     height, width = size
     focal = 0.5 * height / np.tan(np.deg2rad(_FOVY / 2))
-    pixels = focal * local[..., :2] / local[..., 2:] + [width / 2, height / 2]
-    blank = Image.new("RGB", (width, height), (_PAPER,) * 3)
-    return np.stack([_drawn(blank.copy(), p, max(2, height // 90)) for p in pixels])
+    return focal * local[..., :2] / local[..., 2:] + [width / 2, height / 2]
 
 
 def draw_landmarks(frames: Frames, image: Float[np.ndarray, "time 21 2"]) -> Frames:

@@ -32,7 +32,9 @@ from dexprior.types.hand import FINGERS
 __all__ = [
     "Contact",
     "HandGrasp",
+    "REACHED",
     "gantry_from_wrist",
+    "nearest_grasp",
     "solve_grasp",
     "wrist_from_gantry",
 ]
@@ -96,7 +98,10 @@ class HandGrasp:
     """Largest distance of a touching fingertip from where it should be [m]."""
 
 
-@functools.cache
+REACHED = 0.004
+"""Largest distance of a fingertip from its contact in a posture that counts as reaching it [m]."""
+
+
 def solve_grasp(
     contacts: tuple[Contact, ...],
     *,
@@ -106,7 +111,29 @@ def solve_grasp(
     depth: float = 0.012,
     clear: float = 0.018,
 ) -> HandGrasp:
-    """Fit wrist and fingers so that fingertips meet their contacts.
+    """`nearest_grasp` where the fingertips meet their contacts.
+
+    Raises:
+        BadInput: an unknown finger, or no posture that comes within `REACHED`.
+    """
+    grasp = nearest_grasp(contacts, fingers=fingers, palm=palm, floor=floor, depth=depth, clear=clear)
+    if grasp.error > REACHED:
+        raise BadInput(f"no posture of the hand reaches the contacts {contacts}: {grasp.error * 1000:.0f} mm are left")
+    return grasp
+
+
+@functools.cache
+def nearest_grasp(
+    contacts: tuple[Contact, ...],
+    *,
+    fingers: Vector = (0.5, 0.0, -0.86),
+    palm: Vector = (-0.86, 0.0, -0.5),
+    floor: float = -1.0,
+    depth: float = 0.012,
+    clear: float = 0.018,
+    outside: bool = False,
+) -> HandGrasp:
+    """Fit wrist and fingers so that fingertips come as near to their contacts as they can; its `error` says how near.
 
     Nonlinear least squares on fingertip positions, with a preference for a natural posture; idle fingers stay above
     the table.
@@ -117,9 +144,11 @@ def solve_grasp(
         floor: height of the table in the object's frame [m].
         depth: how far inside the surface the squeezing fingertips are commanded [m].
         clear: how far outside it the open ones stay [m].
+        outside: keep every segment of a touching finger on the outer side of the plane that its contact lies in, and
+            idle fingers on that of their neighbour's; the thumb's contact comes first, then.
 
     Raises:
-        BadInput: an unknown finger, or no posture comes within 4 mm of the contacts.
+        BadInput: an unknown finger.
     """
     from scipy.optimize import least_squares
 
@@ -141,6 +170,19 @@ def solve_grasp(
         pose = np.concatenate([x[..., :3], quat_from_axis_angle(x[..., 3:6])], axis=-1)
         return forward(pose, finger_pose_from_hinges(x[..., 6:])), matrix_from_axis_angle(x[..., 3:6])
 
+    # which landmark stays outside of which contact's plane: an idle finger of that of its neighbour
+    kept = [(joint, k) for k, tip in enumerate(tips) for joint in (tip - 2, tip - 1)]
+    for tip in idle if len(tips) > 1 else []:
+        beside = min(range(1, len(tips)), key=lambda k: abs(tips[k] - tip))
+        kept += [(joint, beside) for joint in (tip - 2, tip - 1, tip)]
+    watched, planes = np.array(kept).T
+
+    def behind(at: np.ndarray, distance: float) -> list[np.ndarray]:
+        if not outside:
+            return []
+        height = np.einsum("...jk,jk->...j", at[..., watched, :] - points[planes], normals[planes])
+        return [50 * np.minimum(height - FINGER_RADIUS - min(distance, 0.0), 0.0)]
+
     def whole(x: np.ndarray) -> np.ndarray:
         at, R = joints(x)
         batch = x.shape[:-1]
@@ -150,7 +192,7 @@ def solve_grasp(
             [
                 100 * (at[..., tips, :] - target(0.0)).reshape(*batch, -1),
                 0.7 * (R[..., :2] - wanted[:, :2]).reshape(*batch, -1),
-                0.15 * (x[..., 6:] - rest), 50 * low_points, 50 * low_idle,
+                0.15 * (x[..., 6:] - rest), 50 * low_points, 50 * low_idle, *behind(at, 0.0),
             ],
             axis=-1,
         )  # fmt: skip
@@ -159,7 +201,7 @@ def solve_grasp(
         wrist = np.broadcast_to(fixed[:6], (*h.shape[:-1], 6))
         at, _ = joints(np.concatenate([wrist, h], axis=-1))
         reach = 100 * (at[..., tips, :] - target(distance)).reshape(*h.shape[:-1], -1)
-        return np.concatenate([reach, 0.1 * (h - fixed[6:])], axis=-1)
+        return np.concatenate([reach, 0.1 * (h - fixed[6:]), *behind(at, distance)], axis=-1)
 
     def fit(f: Callable[..., np.ndarray], start: np.ndarray, bounds: tuple, *args: Any) -> np.ndarray:
         def jacobian(x: np.ndarray, *args: Any) -> np.ndarray:  # all differences in one call
@@ -174,8 +216,6 @@ def solve_grasp(
     x = fit(whole, start, bounds)
     poses = [fit(only_fingers, x[6:], (low, high), x, distance) for distance in (clear, 0.0, -depth)]
     error = np.linalg.norm(joints(np.concatenate([x[:6], poses[1]]))[0][tips] - target(0.0), axis=1).max()
-    if error > 0.004:
-        raise BadInput(f"no posture of the hand reaches the contacts {contacts}: {error * 1000:.0f} mm are left")
     pose = np.concatenate([x[:3], quat_from_axis_angle(x[3:6])])
     return HandGrasp(
         wrist_pose=pose, fingers=tuple(names), open=poses[0], touch=poses[1], squeeze=poses[2], error=float(error)

@@ -64,9 +64,10 @@ SHAPES = "shapes.pairs=64 training.steps=4 training.batch=16 network.width=16 ne
 
 
 def sh(text: str) -> list[str]:
-    """Commands of a block, without comments, whitespace in one form."""
+    """Commands of a block, without comments, whitespace in one form, quotes where a word has spaces."""
     lines = text.replace("\\\n", " ").splitlines()
-    return [" ".join(words) for words in (shlex.split(line, comments=True) for line in lines) if words]
+    split = [shlex.split(line, comments=True) for line in lines]
+    return [" ".join(f"'{word}'" if " " in word else word for word in words) for words in split if words]
 
 
 def blocks(path: Path, language: str) -> list[str]:
@@ -112,6 +113,11 @@ def _dexycb(ws: Path) -> None:
     for name in ("mano", "DEXYCB"):
         (ws / name).mkdir()
     made.make_dexycb(ws / "DEXYCB", made.write_mano(ws / "mano"))
+
+
+def _mug(ws: Path) -> None:
+    """By the tutorial's own program, beside whatever else lies in the folder."""
+    exec(blocks(ROOT / "docs" / "tutorials" / "your-own-object.md", "python")[0], {})
 
 
 def _landmark_networks(ws: Path) -> None:
@@ -322,6 +328,18 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
     ("dexprior estimate-pose video=CLIP.mp4 landmarks=LANDMARKS.npz", "start=100 stop=112", _clip),
     ("dexprior retarget video=CLIP.mp4 robot=builtin-hand", "start=100 every=6", None),
     ("dexprior retarget hand=dexmv_mustard.npz", "every=120 out=runs/bottle", _bottle),
+    (
+        "dexprior condition cloud=mug.obj at=0.45,-0.1 grasp=three-finger goal=0.45,0.1 'text=put the mug on the mark' "
+        "out=runs/mug/ask.safetensors", "", _mug,
+    ),
+    (
+        "dexprior sample conditions=runs/mug/ask.safetensors out=runs/mug", "motion_steps=1 video_steps=1", None,
+    ),
+    ("dexprior estimate-pose samples=runs/mug/samples.safetensors out=runs/mug/hand", "", None),
+    (
+        "dexprior retarget hand=runs/mug/hand/hand.safetensors samples=runs/mug/samples.safetensors "
+        "robot=builtin-hand out=runs/mug/robot", "every=16", None,
+    ),
     ("dexprior play task=peg settings.clearance=0.0001", "n=1 film=1 size=48", None),
     ("dexprior data generate task=pick_place n=200 out=runs/pick_place", "n=4 suite.size=32", None),
     ("dexprior train-prior demonstrations=runs/pick_place out=runs/pick_place-prior", PRIOR, None),
@@ -423,6 +441,8 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
     ("dexprior play task=peg settings", "play task=peg settings.clearance=0.0001 n=1 film=0", None),
     ("dexprior play task=peg family", "play task=peg family=late.json n=1 film=0", _learned),
     ("dexprior play task=soft_grasp", "play task=soft_grasp world=reality n=1 film=0 player=still", None),
+    ("dexprior condition cloud=box.stl", "", None),
+    ("dexprior sample conditions=runs/conditions", "", None),
     ("dexprior sample; dexprior estimate", "sample n=1 motion_steps=1 video_steps=1 out=runs/one", None),
     (
         "dexprior retarget samples", "retarget hand=runs/read/hand.safetensors "
@@ -630,6 +650,7 @@ PROGRAMS = [
     ("docs/families.md", 1, {"64,": "2,"}, None),
     ("docs/parameter-families.md", 0, {}, None),
     ("docs/reality-server.md", 0, {}, _scene),
+    ("docs/tutorials/your-own-object.md", 0, {}, None),
     ("docs/traces.md", 0, {"run.mcap": "written.mcap"}, None),
     ("docs/transfer-ledger.md", 0, {}, _groups_of_traces),
     (

@@ -11,6 +11,7 @@ from dexprior.data.objects import rigid_object
 from dexprior.errors import BadInput, NoGraphics, UnknownName
 from dexprior.geometry.transforms import IDENTITY_POSE
 from dexprior.hands import skeleton
+from dexprior.hands.mano import contact_configuration
 from dexprior.retarget import drawing
 from dexprior.retarget.hand_kinematic import retarget_hand
 from dexprior.robots import catalog
@@ -125,3 +126,15 @@ def test_no_graphics_says_what_to_set(monkeypatch, hand, moved):
     monkeypatch.setattr(mujoco, "Renderer", broken)
     with pytest.raises(NoGraphics, match="MUJOCO_GL=egl"):
         drawing.draw_robot(moved, ROBOT, drawing.view_of(hand))
+
+
+def test_a_grasp_is_drawn_over_the_object_s_points(hand):
+    held = contact_configuration(hand, 0)
+    cloud = np.array([[0.0, -0.05, 0.3], [0.03, -0.05, 0.35]])
+    picture = drawing.draw_grasp(held, cloud, size=100)
+    assert picture.shape == (100, 200, 3)
+    bare = drawing.draw_grasp(held, cloud + 10.0, size=100)  # everything is in the picture: the hand is a dot then
+    for half in (picture[:, :100], picture[:, 100:]):
+        assert (half == drawing._CLOUD).all(axis=-1).any()
+        assert (half == drawing._COLOURS[1]).all(axis=-1).sum() > 10
+    assert (bare == drawing._COLOURS[1]).all(axis=-1).sum() < (picture == drawing._COLOURS[1]).all(axis=-1).sum()

@@ -19,7 +19,7 @@ from dexprior.worlds.human_rig import wrist_from_gantry
 from dexprior.worlds.tasks import Task, TaskWorlds, strategies_of, strategy_of
 from dexprior.worlds.tasks.scene import camera
 
-__all__ = ["condition_of", "frame_before"]
+__all__ = ["condition_of", "configuration", "frame_before"]
 
 
 def frame_before(t: float, fps: float) -> int:
@@ -84,8 +84,8 @@ def condition_of(
         cloud=cloud,
         moves=moves,
         points=followed,
-        start=(_configuration(*plan.at(0.0), ()),),
-        target=(_configuration(plan.at(target * dt)[0], plan.grasp.touch[None], plan.grasp.fingers),),
+        start=(configuration(*plan.at(0.0), ()),),
+        target=(configuration(plan.at(target * dt)[0], plan.grasp.touch[None], plan.grasp.fingers),),
         target_at=target * dt,
         seconds=frames * dt,
         camera=camera(view, size),
@@ -100,9 +100,10 @@ def _worlds(task: Task) -> TaskWorlds:
     return TaskWorlds(task, 1, family=task.reality, threads=1)
 
 
-def _configuration(
+def configuration(
     arm: Float[np.ndarray, "1 6"], hinges: Float[np.ndarray, "1 hinge"], fingers: tuple[str, ...]
 ) -> ContactConfiguration:
+    """The right hand where a plan has it: gantry [m, rad], hinges [rad], and the fingers that touch."""
     wrist, angles = wrist_from_gantry(arm)[0], finger_pose_from_hinges(hinges)[0]
     touching = np.array([name in fingers for name in FINGERS])
     return ContactConfiguration(

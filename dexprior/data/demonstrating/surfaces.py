@@ -12,7 +12,7 @@ from dexprior.data.clouds import place
 from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.tasks import Task
 
-__all__ = ["local_cloud", "scene_cloud", "sheet_cloud"]
+__all__ = ["local_cloud", "scene_cloud", "shares", "sheet_cloud"]
 
 _DENSE = 32  # points drawn for each one that is kept
 
@@ -37,14 +37,19 @@ def scene_cloud(
         BadInput: a task that names no part that moves, or more points than a sheet has.
     """
     moving, others = task.manipulated, [part for part in task.parts if not part.moves]
-    few = 3 * points // 8 // len(others) if others else 0
-    first = points - few * len(others)
+    first, few = shares(points, len(others))
     if moving.surface is None:
         clouds = [sheet_cloud(matter, first)]
     else:
         clouds = [place(local_cloud(task, moving.name, first), np.asarray(pose))]
     clouds += [place(local_cloud(task, part.name, few), at) for part, at in zip(others, fixed)]
     return np.concatenate(clouds), np.arange(points) < first
+
+
+def shares(points: int, others: int) -> tuple[int, int]:
+    """Points on what is manipulated, and on each of so many parts that stand still."""
+    few = 3 * points // 8 // others if others else 0
+    return points - few * others, few
 
 
 def sheet_cloud(sheet: Float[np.ndarray, "vertex 3"], points: int) -> Float[np.ndarray, "point 6"]:

@@ -7,13 +7,11 @@ import re
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dexprior import extras
-from dexprior.data.clouds import place
+from dexprior.data.clouds import mesh_triangles, place, triangle_cloud
 from dexprior.data.contacts import contact_schedule, release_frame
 from dexprior.data.importers.base import Imported, ImportSettings, Mesh, View
 from dexprior.data.objects import frame_points, object_frame, rigid_object
 from dexprior.errors import BadInput
-from dexprior.geometry.sampling import farthest_points
 from dexprior.geometry.timing import hysteresis
 from dexprior.hands.mano import contact_configuration
 from dexprior.types import (
@@ -124,32 +122,12 @@ def mesh_cloud(mesh: Mesh, points: int, *, seed: int = 0) -> Float[np.ndarray, "
     Raises:
         BadInput: no mesh, no triangle, or a size that no hand-held object has.
     """
-    o3d = extras.open3d()
-
-    if not mesh.path.is_file():
-        raise BadInput(f"{mesh.path}: no such file")
-    with o3d.utility.VerbosityContextManager(o3d.utility.VerbosityLevel.Error):
-        shape = o3d.io.read_triangle_mesh(mesh.path)
-    vertices = np.asarray(shape.vertices) * mesh.scale
-    triangles = (
-        vertices[np.asarray(shape.triangles, dtype=np.int64).reshape(-1, 3)] if len(vertices) else np.zeros((0, 3, 3))
-    )
-    cross = np.cross(triangles[:, 1] - triangles[:, 0], triangles[:, 2] - triangles[:, 0])
-    area = np.linalg.norm(cross, axis=1)
-    if not np.isfinite(vertices).all() or not area.sum() > 0:
-        raise BadInput(f"{mesh.path} holds no triangle, or points that are not finite")
-    extent = float(np.ptp(vertices, axis=0).max())
+    triangles = mesh_triangles(mesh.path, mesh.scale)
+    extent = float(np.ptp(triangles.reshape(-1, 3), axis=0).max())
     if not 1e-3 <= extent <= 3.0:
         hint = ": the mesh is in millimetres" if 3 < extent <= 3000 else ""
         raise BadInput(f"{mesh.path} is {extent:.3g} m large, an object in a hand has 0.001 to 3 m{hint}")
-    rng = np.random.default_rng(seed)
-    chosen = rng.choice(len(area), size=8 * points, p=area / area.sum())
-    u, v = np.sqrt(rng.random((8 * points, 1))), rng.random((8 * points, 1))
-    a, b, c = np.moveaxis(triangles[chosen], 1, 0)
-    samples = (1 - u) * a + u * (1 - v) * b + u * v * c
-    normals = cross[chosen] / area[chosen, None]
-    kept = farthest_points(samples, points)
-    return np.concatenate([samples[kept], normals[kept]], axis=1)
+    return triangle_cloud(triangles, points, seed=seed)
 
 
 def chosen_view(imported: Imported, settings: ImportSettings) -> View | None:
