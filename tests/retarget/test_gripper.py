@@ -272,6 +272,19 @@ def test_the_force_follows_the_thumb():
     assert np.allclose(retargeted(weak, pose, ROBOT, config).force[holding(made)], 1.0)
 
 
+def test_more_fingertips_share_what_two_pads_press_with():
+    hand, pose = clip()
+    config = GripperConfig(force_gain=1.5, least_force=0.1)
+    three = replace(ROBOT, grip=replace(ROBOT.grip, tips=3))
+    total = [
+        made.force[holding(made)] * robot.grip.tips
+        for robot in (ROBOT, three)
+        for made in [retargeted(hand, pose, robot, config)]
+    ]
+    assert np.allclose(*total)
+    assert (grip_map("parallel").tips, grip_map("three_finger").tips, grip_map("tendon_hand").tips) == (2, 3, 5)
+
+
 def test_a_human_holds_with_thumb_and_an_opposing_finger():
     touching = np.zeros((30, 5), dtype=bool)
     touching[2:, 0] = True  # thumb alone holds nothing

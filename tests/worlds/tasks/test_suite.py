@@ -11,6 +11,7 @@ import pytest
 
 from dexprior.errors import BadInput, ConfigError, UnknownName
 from dexprior.families import fixed_outside
+from dexprior.geometry.rotations import rotation_angle
 from dexprior.worlds.measures import SLIP_SPEED, slip_rate, slip_speed, tolerance
 from dexprior.worlds.tasks import SUITE, Task, TaskWorlds, expert_of, make_task
 from dexprior.worlds.tasks.experts import run_expert
@@ -239,6 +240,34 @@ def test_a_hard_squeeze_bruises_and_no_squeeze_does_not_lift():
     assert (dropped["bruise"] <= 0).all()
     assert (dropped["object"][:, 2] < 0.05).all()
     assert (crushed["squash"] > dropped["squash"]).all()
+
+
+@pytest.mark.parametrize("fruit", ["strawberry", "grape", "peach"])
+@pytest.mark.parametrize("other", [False, True])
+def test_a_fruit_that_nobody_touches_lies_still_until_the_shake(fruit, other):
+    task = make_task("soft_grasp", fruit=fruit, timestep=0.004)
+    task = task.other() if other else task
+    worlds = _start(task, 4)
+    before = worlds.truth()["object"].copy()
+    for _ in range(65):  # 2.6 s
+        worlds.step(np.concatenate([np.zeros((4, 6)), np.ones((4, 3))], axis=1))
+    after = worlds.truth()["object"]
+    assert np.linalg.norm(after[:, :2] - before[:, :2], axis=1).max() < 1e-3
+    assert np.degrees(rotation_angle(after[:, 3:], before[:, 3:])).max() < 2.0
+
+
+def test_what_presses_on_the_table_does_not_bruise_the_fruit():
+    task = make_task("soft_grasp")
+    worlds = TaskWorlds(task, 1, threads=1)
+    scene = {"fruit": np.array([[0.55, 0.10]]), "yaw": np.zeros(1)}
+    worlds.reset(np.arange(1), scene, [task.family.as_dict(task.family.medians())])
+    pressed = 0.0
+    for _ in range(60):
+        worlds.step(np.array([[0, 0, -0.5, 0, 0, 0, 0.8, 0.8, 0.8]]))
+        pressed = max(pressed, float(worlds.state()[0].touch.max()))
+    assert pressed > 5.0
+    assert worlds.truth()["bruise"] == pytest.approx(0.0)
+    assert worlds.truth()["force"].max() < 0.05 * pressed
 
 
 def test_slip_is_the_speed_against_what_holds():
