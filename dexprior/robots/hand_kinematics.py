@@ -6,8 +6,7 @@ from the compiled model, so they agree with `mj_kinematics`, which the tests che
 
 from __future__ import annotations
 
-import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,15 +24,45 @@ __all__ = ["HandKinematics"]
 
 
 @dataclass(frozen=True)
-class _Segment:
-    """A body below the tool's body: where it sits in its parent, and the joints that move it."""
+class _Link:
+    """What one joint moves, or a body that is fixed to its parent. A body with several joints is a chain of links."""
 
     parent: int
-    """Index of an earlier segment; -1 for the tool's body."""
+    """Index of an earlier link; -1 for the wrist's body."""
     position: np.ndarray
+    """Origin in the parent's frame [m]."""
     rotation: np.ndarray
-    joints: tuple[tuple[int, np.ndarray, np.ndarray, bool, float], ...]
-    """(column of q, axis, anchor, whether it slides, reference) in the segment's frame."""
+    """Axes in the parent's frame, before the joint moves."""
+    column: int = -1
+    """Column of q; -1 where nothing moves it."""
+    axis: np.ndarray = field(default_factory=lambda: np.array([0.0, 0.0, 1.0]))
+    anchor: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    """A point of the joint's axis in the link's frame [m]."""
+    slides: bool = False
+    reference: float = 0.0
+    """Value of q at which the link is as `position` and `rotation` say [rad, m]."""
+
+
+@dataclass(frozen=True)
+class _Level:
+    """Links at one depth of the tree, side by side: they are placed together."""
+
+    links: np.ndarray
+    """Their indices."""
+    parents: np.ndarray
+    """Indices of their parents; the last row of the arrays of places is the wrist's body."""
+    position: Float[np.ndarray, "link 3 1"]
+    rotation: Float[np.ndarray, "link 3 3"]
+    columns: np.ndarray
+    turns: Float[np.ndarray, " link"]
+    """1 for a hinge, 0 for the others."""
+    reference: Float[np.ndarray, " link"]
+    anchor: Float[np.ndarray, "link 3 1"]
+    cross: Float[np.ndarray, "link 3 3"]
+    """Cross-product matrices of the axes, and their squares."""
+    cross2: Float[np.ndarray, "link 3 3"]
+    slide: Float[np.ndarray, "link 3 1"]
+    """Axis of a joint that slides, else zero."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +75,13 @@ class HandKinematics:
     upper: Float[np.ndarray, " joint"]
     fixed: tuple[int, ...]
     """Columns of joints that move no finger in this frame, as those of a wrist between hand and forearm."""
-    tip_radius: float
-    """Of a fingertip [m]."""
+    tip_radii: Float[np.ndarray, " finger"]
+    """How thick each fingertip is [m]: two tips touch when their sites are the sum of their radii apart."""
     tips: tuple[int, ...]
     """Rows of the fingertips among the points, in the order of `Fingers.names`; distal joints follow."""
     bases: Float[np.ndarray, "finger 3"]
     """Each finger's knuckle at q = 0: the third joint from its tip [m]."""
-    _segments: tuple[_Segment, ...]
-    _points: tuple[tuple[int, np.ndarray], ...]
-    _start: tuple[np.ndarray, np.ndarray]
+    _tree: _Tree
 
     @classmethod
     def of(cls, hand: EndEffector) -> HandKinematics:
@@ -85,59 +112,135 @@ class HandKinematics:
                 chain.append(body)
                 body = int(model.body_parentid[body])
             order += [b for b in reversed(chain) if b not in order]
-        segments = tuple(_segment(model, hand, b, order) for b in order)
-        points = [(order.index(b), np.array(site.pos)) for site, b in zip(sites, tip_bodies)]
-        points += [(order.index(b), np.zeros(3)) for b in distal_bodies]
+        links: list[_Link] = []
+        last: dict[int, int] = {}  # body -> its last link
+        for body in order:
+            links += _links(model, hand, body, last.get(int(model.body_parentid[body]), -1), len(links))
+            last[body] = len(links) - 1
+        points = [(last[b], np.array(site.pos)) for site, b in zip(sites, tip_bodies)]
+        points += [(last[b], np.zeros(3)) for b in distal_bodies]
         limits = np.array([model.joint(j).range for j in hand.joints])
-        moving = {joint[0] for segment in segments for joint in segment.joints}
+        tree = _Tree.of(links, points, start, len(hand.joints))
+        rest = tree.place(np.zeros((1, len(hand.joints))))[1][0]
         return cls(
             joints=hand.joints, lower=limits[:, 0], upper=limits[:, 1],
-            fixed=tuple(k for k in range(len(hand.joints)) if k not in moving),
-            tip_radius=min(_radius(model, site.id) for site in sites) if radius is None else radius,
+            fixed=tuple(sorted(set(range(len(hand.joints))) - {link.column for link in links})),
+            tip_radii=np.array([_radius(model, site.id) if radius is None else radius for site in sites]),
             tips=tuple(range(len(names))),
-            bases=_knuckles(model, distal_bodies, root) @ start[0].T + start[1],
-            _segments=segments, _points=tuple(points), _start=start,
+            bases=_knuckles(model, distal_bodies, root, {body: rest[link] for body, link in last.items()}),
+            _tree=tree,
         )  # fmt: skip
 
     def forward(
         self, q: Float[np.ndarray, "time joint"]
     ) -> tuple[Float[np.ndarray, "time point 3"], Float[np.ndarray, "time point 3 joint"]]:
         """Points (fingertips, then distal joints) in the wrist frame [m], and their derivatives."""
-        n = len(q)
-        placed: list[tuple[np.ndarray, np.ndarray]] = []
-        moved_by: list[list[tuple[int, np.ndarray, np.ndarray | None]]] = []
-        for segment in self._segments:
-            if segment.parent < 0:
-                R, p = np.broadcast_to(self._start[0], (n, 3, 3)), np.broadcast_to(self._start[1], (n, 3))
-                above: list[tuple[int, np.ndarray, np.ndarray | None]] = []
-            else:
-                R, p = placed[segment.parent]
-                above = moved_by[segment.parent]
-            p = p + R @ segment.position
-            R = R @ segment.rotation
-            mine = list(above)
-            for column, axis, anchor, slides, reference in segment.joints:
-                value = q[:, column] - reference
-                direction = R @ axis
-                if slides:
-                    p = p + value[:, None] * direction
-                    mine.append((column, direction, None))
-                    continue
-                pivot = p + R @ anchor
-                R = R @ _turn(axis, value)
-                p = pivot - R @ anchor
-                mine.append((column, direction, pivot))
-            placed.append((R, p))
-            moved_by.append(mine)
-        points = np.empty((n, len(self._points), 3))
-        jacobian = np.zeros((n, len(self._points), 3, q.shape[1]))
-        for k, (segment_index, offset) in enumerate(self._points):
-            R, p = placed[segment_index]
-            points[:, k] = p + R @ offset
-            for column, direction, origin in moved_by[segment_index]:
-                arm = direction if origin is None else np.cross(direction, points[:, k] - origin)
-                jacobian[:, k, :, column] = arm
-        return points, jacobian
+        return self._tree.forward(q)
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """Places of links and points, level by level of the tree."""
+
+    levels: tuple[_Level, ...]
+    start: tuple[np.ndarray, np.ndarray]
+    """Axes and origin of the wrist's body in the wrist frame."""
+    carriers: np.ndarray
+    """Link that carries each point."""
+    offsets: Float[np.ndarray, "point 3 1"]
+    """Where it is on that link [m]."""
+    moving: np.ndarray
+    """Links that a joint moves."""
+    axes: Float[np.ndarray, "moving 3 1"]
+    anchors: Float[np.ndarray, "moving 3 1"]
+    turning: Float[np.ndarray, "point moving 1"]
+    """1 where a hinge moves a point; `sliding` likewise."""
+    sliding: Float[np.ndarray, "point moving 1"]
+    spread: Float[np.ndarray, "moving joint"]
+    """1 where a link is moved by a joint."""
+
+    @classmethod
+    def of(
+        cls,
+        links: list[_Link],
+        points: list[tuple[int, np.ndarray]],
+        start: tuple[np.ndarray, np.ndarray],
+        joints: int,
+    ) -> _Tree:
+        depth: list[int] = []
+        for link in links:
+            depth.append(0 if link.parent < 0 else depth[link.parent] + 1)
+        levels = []
+        for d in range(max(depth) + 1):
+            at = [k for k in range(len(links)) if depth[k] == d]
+            mine = [links[k] for k in at]
+            cross = np.array([_cross_matrix(link.axis) for link in mine])
+            levels.append(
+                _Level(
+                    links=np.array(at),
+                    parents=np.array([link.parent for link in mine]),
+                    position=np.array([link.position for link in mine])[:, :, None],
+                    rotation=np.array([link.rotation for link in mine]),
+                    columns=np.array([max(link.column, 0) for link in mine]),
+                    turns=np.array([float(link.column >= 0 and not link.slides) for link in mine]),
+                    reference=np.array([link.reference for link in mine]),
+                    anchor=np.array([link.anchor for link in mine])[:, :, None],
+                    cross=cross,
+                    cross2=cross @ cross,
+                    slide=np.array([link.axis * (link.column >= 0 and link.slides) for link in mine])[:, :, None],
+                )
+            )
+        above = []
+        for carrier, _ in points:
+            chain, k = set(), carrier
+            while k >= 0:
+                chain.add(k)
+                k = links[k].parent
+            above.append(chain)
+        moving = [k for k, link in enumerate(links) if link.column >= 0]
+        moves = np.array([[k in chain for k in moving] for chain in above], dtype=np.float64)[..., None]
+        slides = np.array([links[k].slides for k in moving], dtype=np.float64)[:, None]
+        return cls(
+            levels=tuple(levels),
+            start=start,
+            carriers=np.array([carrier for carrier, _ in points]),
+            offsets=np.array([offset for _, offset in points])[:, :, None],
+            moving=np.array(moving),
+            axes=np.array([links[k].axis for k in moving])[:, :, None],
+            anchors=np.array([links[k].anchor for k in moving])[:, :, None],
+            turning=moves * (1 - slides),
+            sliding=moves * slides,
+            spread=np.eye(joints)[[links[k].column for k in moving]],
+        )
+
+    def place(self, q: Float[np.ndarray, "time joint"]) -> tuple[np.ndarray, np.ndarray]:
+        """Axes (time, link, 3, 3) and origins (time, link, 3) in the wrist frame; the wrist's body comes last."""
+        n, count = len(q), sum(len(level.links) for level in self.levels)
+        R, p = np.empty((n, count + 1, 3, 3)), np.empty((n, count + 1, 3, 1))
+        R[:, -1], p[:, -1, :, 0] = self.start
+        for level in self.levels:
+            value = q[:, level.columns] - level.reference
+            angle = (value * level.turns)[..., None, None]
+            R_parent = R[:, level.parents]
+            here = R_parent @ level.rotation
+            turned = here + here @ (np.sin(angle) * level.cross + (1 - np.cos(angle)) * level.cross2)
+            moved = (here - turned) @ level.anchor + value[..., None, None] * (here @ level.slide)
+            p[:, level.links] = p[:, level.parents] + R_parent @ level.position + moved
+            R[:, level.links] = turned
+        return R, p[..., 0]
+
+    def forward(self, q: Float[np.ndarray, "time joint"]) -> tuple[np.ndarray, np.ndarray]:
+        """As `HandKinematics.forward`."""
+        R, p = self.place(q)
+        points = p[:, self.carriers] + (R[:, self.carriers] @ self.offsets)[..., 0]
+        R_moving = R[:, self.moving]
+        axes = (R_moving @ self.axes)[..., 0]
+        pivots = p[:, self.moving] + (R_moving @ self.anchors)[..., 0]
+        x, y, z = np.moveaxis(axes[:, None], -1, 0)
+        a, b, c = np.moveaxis(points[:, :, None] - pivots[:, None], -1, 0)
+        arms = np.stack([y * c - z * b, z * a - x * c, x * b - y * a], axis=-1) * self.turning
+        arms += axes[:, None] * self.sliding
+        return points, np.swapaxes(arms, 2, 3) @ self.spread
 
 
 def _last_moved(model: mujoco.MjModel, body: int) -> int:
@@ -162,51 +265,47 @@ def _radius(model: mujoco.MjModel, site: int) -> float:
     return float(model.geom_aabb[nearest, 3:].min())
 
 
-def _knuckles(model: mujoco.MjModel, distal_bodies: list[int], root: int) -> np.ndarray:
-    """Third distinct joint centre from each fingertip upwards, in the root body's frame at q = 0 [m]."""
-    import mujoco
-
-    model = copy.copy(model)
-    model.body_pos[1], model.body_quat[1] = 0.0, [1.0, 0.0, 0.0, 0.0]  # how it hangs on a flange rounds nothing
-    data = mujoco.MjData(model)
-    data.qpos[:] = 0.0
-    mujoco.mj_kinematics(model, data)
+def _knuckles(
+    model: mujoco.MjModel, distal_bodies: list[int], root: int, places: dict[int, np.ndarray]
+) -> Float[np.ndarray, "finger 3"]:
+    """Third distinct joint centre from each fingertip upwards, of bodies at these places [m]."""
     found = []
     for body in distal_bodies:
-        centres = [data.xpos[body]]
+        centres = [places[body]]
         while len(centres) < 3 and int(model.body_parentid[body]) != root:
             body = int(model.body_parentid[body])
-            if np.linalg.norm(data.xpos[body] - centres[-1]) > 1e-3:  # two bodies may share one joint centre
-                centres.append(data.xpos[body])
+            if np.linalg.norm(places[body] - centres[-1]) > 1e-3:  # two bodies may share one joint centre
+                centres.append(places[body])
         found.append(centres[-1])
-    return (np.array(found) - data.xpos[root]) @ data.xmat[root].reshape(3, 3)
+    return np.array(found)
 
 
-def _segment(model: mujoco.MjModel, hand: EndEffector, body: int, order: list[int]) -> _Segment:
+def _links(model: mujoco.MjModel, hand: EndEffector, body: int, parent: int, first: int) -> list[_Link]:
+    """Links of a body, whose indices begin at `first`."""
     import mujoco
 
-    joints = []
+    position, rotation = model.body_pos[body].copy(), matrix_from_quat(model.body_quat[body])
+    links: list[_Link] = []
     for index in range(model.body_jntadr[body], model.body_jntadr[body] + model.body_jntnum[body]):
         kind = int(model.jnt_type[index])
         name = model.joint(index).name
         if kind not in (mujoco.mjtJoint.mjJNT_HINGE, mujoco.mjtJoint.mjJNT_SLIDE) or name not in hand.joints:
             raise BadInput(f"{hand.name}: joint {name!r} is not a hinge or slide of the catalog's entry")
-        slides = kind == mujoco.mjtJoint.mjJNT_SLIDE
-        reference = float(model.qpos0[model.jnt_qposadr[index]])
-        column = hand.joints.index(name)
-        joints.append((column, model.jnt_axis[index].copy(), model.jnt_pos[index].copy(), slides, reference))
-    parent = int(model.body_parentid[body])
-    return _Segment(
-        parent=order.index(parent) if parent in order else -1,
-        position=model.body_pos[body].copy(),
-        rotation=matrix_from_quat(model.body_quat[body]),
-        joints=tuple(joints),
-    )
+        links.append(
+            _Link(
+                parent=first + len(links) - 1 if links else parent,
+                position=np.zeros(3) if links else position,
+                rotation=np.eye(3) if links else rotation,
+                column=hand.joints.index(name),
+                axis=model.jnt_axis[index].copy(),
+                anchor=model.jnt_pos[index].copy(),
+                slides=kind == mujoco.mjtJoint.mjJNT_SLIDE,
+                reference=float(model.qpos0[model.jnt_qposadr[index]]),
+            )
+        )
+    return links or [_Link(parent=parent, position=position, rotation=rotation)]
 
 
-def _turn(axis: np.ndarray, angle: np.ndarray) -> np.ndarray:
-    """Rotations about a fixed unit axis (Rodrigues)."""
+def _cross_matrix(axis: np.ndarray) -> np.ndarray:
     x, y, z = axis
-    K = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    s, c = np.sin(angle)[:, None, None], np.cos(angle)[:, None, None]
-    return np.eye(3) + s * K + (1 - c) * (K @ K)
+    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
