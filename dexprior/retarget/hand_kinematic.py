@@ -52,8 +52,8 @@ _LEAST_HELD = 3
 
 _KEPT_LEVELS = 64  # of the last pinches of a finger
 _FIRST = 128  # frames of a stream from which a person's measures are taken
-_STILL = 1e-4  # [rad, m] largest change of a joint in a step that is not worth taking
-_LITTLE = 1e-4  # relative gain of a step after which there is none to come
+_STILL = 1e-3  # [rad, m] largest change of a joint in a step that is not worth taking
+_LITTLE = 1e-3  # relative gain of a step after which there is none to come
 
 
 @config
@@ -70,8 +70,10 @@ class HandRetargetConfig:
     """Vector from thumb to finger, likewise."""
     pinch_distance: Annotated[float, Gt(0)] = 0.035
     """Human thumb-to-finger distance at which a pinch takes over [m]."""
-    touch_distance: Annotated[float, Gt(0)] = 0.020
+    touch_distance: Annotated[float, Gt(0)] = 0.014
     """Human thumb-to-finger distance of landmarks when the pads touch, until a pinch has shown it [m]."""
+    press: Annotated[float, Ge(0)] = 0.001
+    """How far two fingertips of the robot that touch are pressed into each other [m]."""
     far_weight: Annotated[float, Ge(0)] = 0.05
     """The vector when they are apart."""
     smoothness: Annotated[float, Ge(0)] = 2e-4
@@ -134,7 +136,7 @@ def retarget_hand(
             f"the object has {len(object)} frames, the hand {len(hand)}, or their times differ: resample one"
         )
     local = _in_wrist_frame(hand.wrist_pose, hand.joints)
-    human = _Human.of(local, tables, config)
+    human = _Human.of(local, hand.contact, tables, config)
     problem = _Problem.of(local, hand.contact, tables, human, config)
     q = np.empty((len(hand), len(robot.joints)))
     previous = np.clip(tables.rest, tables.lower, tables.upper)
@@ -215,7 +217,9 @@ class HandRetargeter:
         if not (np.isfinite(joints).all() and np.isfinite(wrist_pose).all()):
             return self._q.copy()
         local = _in_wrist_frame(np.asarray(wrist_pose)[None], np.asarray(joints)[None])
-        touch = self._touches.see(_pinches(local[0], self._robot))
+        given = np.zeros((1, 5)) if contact is None else np.asarray(contact, dtype=np.float64)[None]
+        self._touches.see(_pinches(local, self._robot)[0], _holding(given, self._robot)[0])
+        touch = self._touches.known
         self._seen += 1
         if self._seen <= _FIRST:
             self._first.append(local[0])
@@ -223,7 +227,6 @@ class HandRetargeter:
             self._human = _Human.measured(np.array(self._first), self._robot, touch)  # frames 1, 2, 4, 8, ...
         human = self._human if touch is self._human.touch else replace(self._human, touch=touch)
         self._human = human
-        given = np.zeros((1, 5)) if contact is None else np.asarray(contact, dtype=np.float64)[None]
         problem = _Problem.of(local, given, self._robot, human, self._config)
         (self._q,) = _minimise(problem, self._q[None], _Inertia(self._config.inertia, self._q), self._config)
         return self._q.copy()
@@ -238,6 +241,12 @@ def _pinches(local: np.ndarray, robot: _Robot) -> np.ndarray:
     """Distances of fingertips from the thumb's [m]."""
     tips = local[..., robot.chains[:, 3], :]
     return np.linalg.norm(tips - tips[..., robot.thumb, None, :], axis=-1)
+
+
+def _holding(contact: np.ndarray, robot: _Robot) -> np.ndarray:
+    """How surely each finger holds something against the thumb."""
+    given = contact[..., robot.human]
+    return given * given[..., robot.thumb, None]
 
 
 @dataclass(frozen=True)
@@ -307,61 +316,64 @@ class _Human:
         )
 
     @classmethod
-    def of(cls, local: np.ndarray, robot: _Robot, config: HandRetargetConfig) -> _Human:
+    def of(cls, local: np.ndarray, contact: np.ndarray, robot: _Robot, config: HandRetargetConfig) -> _Human:
         """Of a whole clip."""
         touches = _Touches(len(robot.human), config)
-        for distance in _pinches(local, robot):
-            touches.see(distance)
-        return cls.measured(local, robot, touches.close())
+        for distance, holding in zip(_pinches(local, robot), _holding(contact, robot)):
+            touches.see(distance, holding)
+        touches.close()
+        return cls.measured(local, robot, touches.known)
 
 
 class _Touches:
     """Distances of fingertip landmarks when the pads touch, from the pinches that a source has shown.
 
-    A pinch is a run of frames in which a finger is closer to the thumb than `pinch_distance`. Its level is the median
-    of the distances within 3 mm of the run's tenth percentile. Levels that are much larger than `touch_distance` are of
-    fingers that came near and did not touch. A finger that has not pinched has the median level of the others.
+    A pinch is a run of frames in which a finger is closer to the thumb than `pinch_distance` and holds no object. Its
+    level is the median of the distances within 3 mm of the run's third smallest. A finger's touch is the median of its
+    levels within 4 mm of the lowest: the others are of fingers that came near. A finger that has not pinched has the
+    median of those that have. Before the first pinch is over, a distance that stays the same counts as a level.
     """
 
     def __init__(self, fingers: int, config: HandRetargetConfig) -> None:
         self._config = config
         self._runs: list[list[float]] = [[] for _ in range(fingers)]
         self._levels: list[list[float]] = [[] for _ in range(fingers)]
-        self._touch = np.full(fingers, config.touch_distance)
+        self.known = np.full(fingers, config.touch_distance)
+        """Of each finger [m]."""
 
-    def see(self, distance: Float[np.ndarray, " finger"]) -> Float[np.ndarray, " finger"]:
-        """What is known after another frame; the thumb's distance is zero and says nothing."""
-        changed = False
+    def see(self, distance: Float[np.ndarray, " finger"], holding: Float[np.ndarray, " finger"]) -> None:
+        """Take in another frame; the thumb's distance is zero and says nothing."""
         for f, d in enumerate(distance.tolist()):
-            if 0.0 < d < self._config.pinch_distance:
+            if 0.0 < d < self._config.pinch_distance and holding[f] < 0.5:
                 self._runs[f].append(d)
+                if not any(self._levels):
+                    self._foresee(self._runs[f][-_LEAST_HELD:])
             elif self._runs[f]:
-                changed |= self._end(f)
-        if changed:
-            self._touch = self._known()
-        return self._touch
+                self._end(f)
 
-    def close(self) -> Float[np.ndarray, " finger"]:
-        """What is known at the end, a pinch that lasts until then included."""
-        ended = [self._end(f) for f in range(len(self._runs))]
-        if any(ended):
-            self._touch = self._known()
-        return self._touch
+    def close(self) -> None:
+        """End pinches that last until the end."""
+        for f in range(len(self._runs)):
+            self._end(f)
 
-    def _end(self, finger: int) -> bool:
-        run, self._runs[finger] = np.array(self._runs[finger]), []
+    def _foresee(self, last: list[float]) -> None:
+        level = float(np.median(last))
+        same = len(last) == _LEAST_HELD and max(last) - min(last) < 0.0015
+        if same and level < 1.25 * self._config.touch_distance:
+            self.known = np.full(len(self._runs), level)
+
+    def _end(self, finger: int) -> None:
+        run, self._runs[finger] = np.sort(self._runs[finger]), []
         if len(run) < _LEAST_HELD:
-            return False
-        held = run[run <= np.percentile(run, 10) + 0.003]
+            return
+        held = run[run <= run[_LEAST_HELD - 1] + 0.003]
         level = float(np.median(held))
-        if len(held) < _LEAST_HELD or level > 1.25 * self._config.touch_distance:
-            return False
+        if level > 0.7 * self._config.pinch_distance:
+            return
         self._levels[finger] = [*self._levels[finger], level][-_KEPT_LEVELS:]
-        return True
-
-    def _known(self) -> np.ndarray:
-        pooled = float(np.median(sum(self._levels, [])))
-        return np.array([float(np.median(levels)) if levels else pooled for levels in self._levels])
+        typical = [np.median([x for x in levels if x <= min(levels) + 0.004]) for levels in self._levels if levels]
+        pooled, found = float(np.median(typical)), iter(typical)
+        self.known = np.array([float(next(found)) if levels else pooled for levels in self._levels])
 
 
 @dataclass(frozen=True)
@@ -399,13 +411,12 @@ class _Problem:
         vector = tips[:, others] - tips[:, robot.thumb, None]
         distance = np.linalg.norm(vector, axis=-1)
         near = 1 / (1 + np.exp(np.clip((distance - config.pinch_distance) / 0.004, -50, 50)))
-        touch, touching = human.touch[others], robot.touching[others]
+        touch, touching = human.touch[others], robot.touching[others] - config.press
         mean_scale, far = float(scale.mean()), 2 * config.pinch_distance  # from `far` on distances scale with the hand
         slope = (mean_scale * far - touching) / (far - touch)
         beyond = np.maximum(distance - far, 0.0)
         gap = touching + slope * np.clip(distance - touch, 0.0, far - touch) + mean_scale * beyond
-        given = contact[:, robot.human]
-        holding = given[:, others] * given[:, robot.thumb, None]
+        holding = _holding(contact, robot)[:, others]
         width = np.maximum(distance - touch, 0.0) + touching  # pads apart by the object's width
         gap = (1 - holding) * gap + holding * width
         closing = np.maximum(near, holding)
@@ -532,7 +543,7 @@ def _minimise(problem: _Problem, q: np.ndarray, coupling: _Coupling, config: Han
     def cost_of(q: np.ndarray, value: np.ndarray) -> float:
         return float((value**2).sum()) + coupling.cost(q) + config.posture * float(((q - robot.rest) ** 2).sum())
 
-    damping = 1e-6
+    damping = 1e-3
     value, slope = problem.residuals(q)
     cost = cost_of(q, value)
     for _ in range(config.iterations):
@@ -549,13 +560,13 @@ def _minimise(problem: _Problem, q: np.ndarray, coupling: _Coupling, config: Han
         trial_value, trial_slope = problem.residuals(trial)
         trial_cost = cost_of(trial, trial_value)
         if trial_cost > cost:
-            damping *= 10
+            damping *= 8
             if damping > 1e3:
                 break
             continue
         gained = cost - trial_cost
         q, value, slope, cost = trial, trial_value, trial_slope, trial_cost
-        damping = max(damping / 5, 1e-8)
+        damping = max(damping / 4, 1e-8)
         if gained < _LITTLE * cost:
             break
     return q

@@ -44,28 +44,6 @@ class _Link:
 
 
 @dataclass(frozen=True)
-class _Level:
-    """Links at one depth of the tree, side by side: they are placed together."""
-
-    links: np.ndarray
-    """Their indices."""
-    parents: np.ndarray
-    """Indices of their parents; the last row of the arrays of places is the wrist's body."""
-    position: Float[np.ndarray, "link 3 1"]
-    rotation: Float[np.ndarray, "link 3 3"]
-    columns: np.ndarray
-    turns: Float[np.ndarray, " link"]
-    """1 for a hinge, 0 for the others."""
-    reference: Float[np.ndarray, " link"]
-    anchor: Float[np.ndarray, "link 3 1"]
-    cross: Float[np.ndarray, "link 3 3"]
-    """Cross-product matrices of the axes, and their squares."""
-    cross2: Float[np.ndarray, "link 3 3"]
-    slide: Float[np.ndarray, "link 3 1"]
-    """Axis of a joint that slides, else zero."""
-
-
-@dataclass(frozen=True)
 class HandKinematics:
     """Forward kinematics of a robot hand in the frame of its wrist, as MANO has it."""
 
@@ -121,7 +99,7 @@ class HandKinematics:
         points += [(last[b], np.zeros(3)) for b in distal_bodies]
         limits = np.array([model.joint(j).range for j in hand.joints])
         tree = _Tree.of(links, points, start, len(hand.joints))
-        rest = tree.place(np.zeros((1, len(hand.joints))))[1][0]
+        rest = tree.place(np.zeros((1, len(hand.joints))))[0, :, :3, 3]
         return cls(
             joints=hand.joints, lower=limits[:, 0], upper=limits[:, 1],
             fixed=tuple(sorted(set(range(len(hand.joints))) - {link.column for link in links})),
@@ -140,19 +118,27 @@ class HandKinematics:
 
 @dataclass(frozen=True)
 class _Tree:
-    """Places of links and points, level by level of the tree."""
+    """Places of links and points. A link's T_parent_link is `still + sin(q) sine + cos(q) cosine + q slide`."""
 
-    levels: tuple[_Level, ...]
-    start: tuple[np.ndarray, np.ndarray]
-    """Axes and origin of the wrist's body in the wrist frame."""
+    levels: tuple[tuple[np.ndarray, np.ndarray], ...]
+    """Links at each depth and their parents; the last row of an array of places is the wrist's body."""
+    start: Float[np.ndarray, "4 4"]
+    """T_wrist_body."""
+    columns: np.ndarray
+    """Column of q of each link (0 where nothing moves it: there its terms are zero)."""
+    reference: Float[np.ndarray, " link"]
+    still: Float[np.ndarray, "link 4 4"]
+    sine: Float[np.ndarray, "link 4 4"]
+    cosine: Float[np.ndarray, "link 4 4"]
+    slide: Float[np.ndarray, "link 4 4"]
     carriers: np.ndarray
     """Link that carries each point."""
-    offsets: Float[np.ndarray, "point 3 1"]
-    """Where it is on that link [m]."""
+    offsets: Float[np.ndarray, "point 4 1"]
+    """Where it is on that link [m], with a one."""
     moving: np.ndarray
     """Links that a joint moves."""
-    axes: Float[np.ndarray, "moving 3 1"]
-    anchors: Float[np.ndarray, "moving 3 1"]
+    lines: Float[np.ndarray, "moving 4 2"]
+    """Axis of each, with a zero, and a point of it, with a one."""
     turning: Float[np.ndarray, "point moving 1"]
     """1 where a hinge moves a point; `sliding` likewise."""
     sliding: Float[np.ndarray, "point moving 1"]
@@ -170,29 +156,10 @@ class _Tree:
         depth: list[int] = []
         for link in links:
             depth.append(0 if link.parent < 0 else depth[link.parent] + 1)
-        levels = []
-        for d in range(max(depth) + 1):
-            at = [k for k in range(len(links)) if depth[k] == d]
-            mine = [links[k] for k in at]
-            cross = np.array([_cross_matrix(link.axis) for link in mine])
-            levels.append(
-                _Level(
-                    links=np.array(at),
-                    parents=np.array([link.parent for link in mine]),
-                    position=np.array([link.position for link in mine])[:, :, None],
-                    rotation=np.array([link.rotation for link in mine]),
-                    columns=np.array([max(link.column, 0) for link in mine]),
-                    turns=np.array([float(link.column >= 0 and not link.slides) for link in mine]),
-                    reference=np.array([link.reference for link in mine]),
-                    anchor=np.array([link.anchor for link in mine])[:, :, None],
-                    cross=cross,
-                    cross2=cross @ cross,
-                    slide=np.array([link.axis * (link.column >= 0 and link.slides) for link in mine])[:, :, None],
-                )
-            )
+        at = [np.flatnonzero(np.array(depth) == d) for d in range(max(depth) + 1)]
         above = []
-        for carrier, _ in points:
-            chain, k = set(), carrier
+        for k, _ in points:
+            chain = set()
             while k >= 0:
                 chain.add(k)
                 k = links[k].parent
@@ -200,47 +167,72 @@ class _Tree:
         moving = [k for k, link in enumerate(links) if link.column >= 0]
         moves = np.array([[k in chain for k in moving] for chain in above], dtype=np.float64)[..., None]
         slides = np.array([links[k].slides for k in moving], dtype=np.float64)[:, None]
+        still, sine, cosine, slide = (np.array(terms) for terms in zip(*map(_terms, links)))
         return cls(
-            levels=tuple(levels),
-            start=start,
+            levels=tuple((level, np.array([links[k].parent for k in level])) for level in at),
+            start=_transform(*start),
+            columns=np.array([max(link.column, 0) for link in links]),
+            reference=np.array([link.reference for link in links]),
+            still=still,
+            sine=sine,
+            cosine=cosine,
+            slide=slide,
             carriers=np.array([carrier for carrier, _ in points]),
-            offsets=np.array([offset for _, offset in points])[:, :, None],
+            offsets=np.array([[*offset, 1.0] for _, offset in points])[:, :, None],
             moving=np.array(moving),
-            axes=np.array([links[k].axis for k in moving])[:, :, None],
-            anchors=np.array([links[k].anchor for k in moving])[:, :, None],
+            lines=np.array([[[*links[k].axis, 0.0], [*links[k].anchor, 1.0]] for k in moving]).swapaxes(1, 2),
             turning=moves * (1 - slides),
             sliding=moves * slides,
             spread=np.eye(joints)[[links[k].column for k in moving]],
         )
 
-    def place(self, q: Float[np.ndarray, "time joint"]) -> tuple[np.ndarray, np.ndarray]:
-        """Axes (time, link, 3, 3) and origins (time, link, 3) in the wrist frame; the wrist's body comes last."""
-        n, count = len(q), sum(len(level.links) for level in self.levels)
-        R, p = np.empty((n, count + 1, 3, 3)), np.empty((n, count + 1, 3, 1))
-        R[:, -1], p[:, -1, :, 0] = self.start
-        for level in self.levels:
-            value = q[:, level.columns] - level.reference
-            angle = (value * level.turns)[..., None, None]
-            R_parent = R[:, level.parents]
-            here = R_parent @ level.rotation
-            turned = here + here @ (np.sin(angle) * level.cross + (1 - np.cos(angle)) * level.cross2)
-            moved = (here - turned) @ level.anchor + value[..., None, None] * (here @ level.slide)
-            p[:, level.links] = p[:, level.parents] + R_parent @ level.position + moved
-            R[:, level.links] = turned
-        return R, p[..., 0]
+    def place(self, q: Float[np.ndarray, "time joint"]) -> Float[np.ndarray, "time place 4 4"]:
+        """T_wrist_link of all links; the wrist's body comes last."""
+        value = (q[:, self.columns] - self.reference)[..., None, None]
+        local = self.still + np.sin(value) * self.sine + np.cos(value) * self.cosine + value * self.slide
+        T = np.empty((len(q), len(self.columns) + 1, 4, 4))
+        T[:, -1] = self.start
+        for links, parents in self.levels:
+            T[:, links] = T[:, parents] @ local[:, links]
+        return T
 
     def forward(self, q: Float[np.ndarray, "time joint"]) -> tuple[np.ndarray, np.ndarray]:
         """As `HandKinematics.forward`."""
-        R, p = self.place(q)
-        points = p[:, self.carriers] + (R[:, self.carriers] @ self.offsets)[..., 0]
-        R_moving = R[:, self.moving]
-        axes = (R_moving @ self.axes)[..., 0]
-        pivots = p[:, self.moving] + (R_moving @ self.anchors)[..., 0]
-        x, y, z = np.moveaxis(axes[:, None], -1, 0)
-        a, b, c = np.moveaxis(points[:, :, None] - pivots[:, None], -1, 0)
-        arms = np.stack([y * c - z * b, z * a - x * c, x * b - y * a], axis=-1) * self.turning
-        arms += axes[:, None] * self.sliding
+        T = self.place(q)
+        points = (T[:, self.carriers] @ self.offsets)[..., :3, 0]
+        lines = T[:, self.moving] @ self.lines
+        axes, pivots = lines[:, None, :, :3, 0], lines[:, None, :, :3, 1]
+        away = points[:, :, None] - pivots
+        x, y, z = axes[..., 0], axes[..., 1], axes[..., 2]
+        a, b, c = away[..., 0], away[..., 1], away[..., 2]
+        arms = np.empty(away.shape)
+        arms[..., 0], arms[..., 1], arms[..., 2] = y * c - z * b, z * a - x * c, x * b - y * a
+        arms *= self.turning
+        arms += axes * self.sliding
         return points, np.swapaxes(arms, 2, 3) @ self.spread
+
+
+def _transform(R: np.ndarray, p: np.ndarray) -> np.ndarray:
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = R, p
+    return T
+
+
+def _terms(link: _Link) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """What a link's T_parent_link is made of (Rodrigues about an axis through `anchor`)."""
+    placed, nothing = _transform(link.rotation, link.position), np.zeros((4, 4))
+    if link.column < 0:
+        return placed, nothing, nothing, nothing
+    if link.slides:
+        along = np.zeros((4, 4))
+        along[:3, 3] = link.axis
+        return placed, nothing, nothing, placed @ along
+    x, y, z = link.axis
+    cross = np.zeros((4, 4))
+    cross[:3, :3] = [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]]
+    to, back = _transform(np.eye(3), link.anchor), _transform(np.eye(3), -link.anchor)
+    square = placed @ to @ (cross @ cross) @ back
+    return placed + square, placed @ to @ cross @ back, -square, nothing
 
 
 def _last_moved(model: mujoco.MjModel, body: int) -> int:
@@ -305,7 +297,3 @@ def _links(model: mujoco.MjModel, hand: EndEffector, body: int, parent: int, fir
         )
     return links or [_Link(parent=parent, position=position, rotation=rotation)]
 
-
-def _cross_matrix(axis: np.ndarray) -> np.ndarray:
-    x, y, z = axis
-    return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
