@@ -177,5 +177,7 @@ if __name__ == "__main__":
         stream = make_stream(seed)
         tips = stream.hand.joints[:, 4::4]
         gap = 1000 * np.linalg.norm(tips - tips[:, :1], axis=-1)
-        closed = [f"{f} {int(np.diff(stream.held[:, k].astype(int), prepend=0).clip(0).sum())}" for k, f in enumerate(FINGERS)]
+        closed = [
+            f"{f} {int(np.diff(stream.held[:, k].astype(int), prepend=0).clip(0).sum())}" for k, f in enumerate(FINGERS)
+        ]
         print(seed, len(stream.hand), stream.rate, (1000 * stream.touch).round(1), gap.min(axis=0).round(1), closed)

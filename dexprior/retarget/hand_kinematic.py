@@ -28,11 +28,13 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Protocol
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from dexprior.config import Ge, Gt, config
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat
+from dexprior.geometry.transforms import IDENTITY_POSE
+from dexprior.hands.skeleton import forward
 from dexprior.robots.catalog import fingers_of
 from dexprior.robots.hand_kinematics import HandKinematics
 from dexprior.robots.identity import model_hash
@@ -51,6 +53,7 @@ _LEAST_HELD = 3
 """Frames that a pinch lasts to count."""
 
 _KEPT_LEVELS = 64  # of the last pinches of a finger
+_ASTRAY = np.deg2rad(20)  # catalog: 10 degrees at most, but for the thumb of the tendon hand with 39
 _FIRST = 128  # frames of a stream from which a person's measures are taken
 _STILL = 1e-3  # [rad, m] largest change of a joint in a step that is not worth taking
 _LITTLE = 1e-3  # relative gain of a step after which there is none to come
@@ -262,6 +265,9 @@ class _Robot:
     others: list[int]
     reach: Float[np.ndarray, " finger"]
     """Of an open finger, from its knuckle [m]."""
+    points: Bool[np.ndarray, " finger"]
+    """Whether each can point where an open human hand's does, seen from the wrist. Where a thumb is mounted under the
+    palm it cannot, and follows the human's from knuckle to knuckle instead."""
     touching: Float[np.ndarray, " finger"]
     """Distance of the sites of each fingertip and the thumb's when they touch [m]."""
     rest: Float[np.ndarray, " joint"]
@@ -288,11 +294,23 @@ class _Robot:
             thumb=thumb,
             others=[f for f in range(len(human)) if f != thumb],
             reach=np.linalg.norm(flat[0, : len(human)] - kinematics.bases, axis=-1),
+            points=_can_point(kinematics, human, lower, upper),
             touching=kinematics.tip_radii + kinematics.tip_radii[thumb],
             rest=rest,
             lower=lower,
             upper=upper,
         )
+
+
+def _can_point(
+    kinematics: HandKinematics, human: tuple[int, ...], lower: np.ndarray, upper: np.ndarray
+) -> Bool[np.ndarray, " finger"]:
+    """Of fingers that some of many postures bring near the direction of a flat human hand's."""
+    flat = forward(IDENTITY_POSE, np.zeros(45))[4::4][list(human)]
+    q = np.random.default_rng(0).uniform(lower, upper, (256, len(lower)))
+    tips = kinematics.forward(q)[0][:, : len(human)]
+    cosine = (tips * flat).sum(-1) / (np.linalg.norm(tips, axis=-1) * np.linalg.norm(flat, axis=-1))
+    return cosine.max(axis=0) > np.cos(_ASTRAY)
 
 
 @dataclass(frozen=True)
@@ -403,9 +421,10 @@ class _Problem:
         bases, others = robot.kinematics.bases, robot.others
         scale = (robot.reach / human.reach)[:, None]
         tips, distals = local[:, robot.chains[:, 3]], local[:, robot.chains[:, 2]]
-        out = np.linalg.norm(bases + scale * (tips - human.bases), axis=-1, keepdims=True)
+        places = bases + scale * (tips - human.bases)
         along = tips / np.maximum(np.linalg.norm(tips, axis=-1, keepdims=True), 1e-9)
-        across = np.sqrt(config.direction_weight)
+        outward = np.linalg.norm(places, axis=-1, keepdims=True) * along
+        across = np.where(robot.points, np.sqrt(config.direction_weight), 1.0)[:, None, None]
         stretch = across * np.eye(3) + (1 - across) * along[..., :, None] * along[..., None, :]
 
         vector = tips[:, others] - tips[:, robot.thumb, None]
@@ -425,7 +444,7 @@ class _Problem:
         return cls(
             robot=robot,
             config=config,
-            tips=out * along,
+            tips=np.where(robot.points[:, None], outward, places),
             stretch=stretch,
             distals=bases + scale * (distals - human.bases),
             pinch=vector * (gap / np.maximum(distance, 1e-9))[..., None],
@@ -506,7 +525,7 @@ class _Inertia:
         return self.weight * (q - self.previous)
 
     def solve(self, blocks: np.ndarray, rhs: np.ndarray, free: np.ndarray) -> np.ndarray:
-        (at,) = np.flatnonzero(free[0]), 
+        at = np.flatnonzero(free[0])
         step = np.zeros_like(rhs)
         A = blocks[0][np.ix_(at, at)]
         A[np.arange(len(at)), np.arange(len(at))] += self.weight

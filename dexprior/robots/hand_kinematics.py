@@ -296,4 +296,3 @@ def _links(model: mujoco.MjModel, hand: EndEffector, body: int, parent: int, fir
             )
         )
     return links or [_Link(parent=parent, position=position, rotation=rotation)]
-
