@@ -432,9 +432,9 @@ class _Problem:
         near = 1 / (1 + np.exp(np.clip((distance - config.pinch_distance) / 0.004, -50, 50)))
         touch, touching = human.touch[others], robot.touching[others] - config.press
         mean_scale, far = float(scale.mean()), 2 * config.pinch_distance  # from `far` on distances scale with the hand
-        slope = (mean_scale * far - touching) / (far - touch)
+        slope = (mean_scale * far - touching) / np.maximum(far - touch, 1e-3)
         beyond = np.maximum(distance - far, 0.0)
-        gap = touching + slope * np.clip(distance - touch, 0.0, far - touch) + mean_scale * beyond
+        gap = touching + slope * np.clip(distance - touch, 0.0, np.maximum(far - touch, 0.0)) + mean_scale * beyond
         holding = _holding(contact, robot)[:, others]
         width = np.maximum(distance - touch, 0.0) + touching  # pads apart by the object's width
         gap = (1 - holding) * gap + holding * width

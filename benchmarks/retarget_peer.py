@@ -1,0 +1,48 @@
+"""The other side of `retarget.py`: dex-retargeting on streams of joints, in a process of its own.
+
+Runs in the peer's interpreter with `dex-retargeting==0.5.0` and torch. Reads a JSON object {urdf, config, eta, streams}
+from standard input and writes an `.npz`, whose path is the first argument, with fingertips (time, finger, 3) in the
+wrist frame and processor seconds a frame for every stream; prints versions as one JSON line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+
+def main(out: Path) -> None:
+    """Follow all streams with one configuration, each from a fresh start."""
+    import torch
+    from dex_retargeting.retargeting_config import RetargetingConfig
+
+    torch.set_num_threads(1)
+    asked = json.load(sys.stdin)
+    results = {}
+    for name, file in asked["streams"].items():
+        retargeting = RetargetingConfig.from_dict(dict(asked["config"]), {"urdf_path": asked["urdf"]}).build()
+        optimizer, robot = retargeting.optimizer, retargeting.optimizer.robot
+        if asked["eta"] is not None:
+            optimizer.eta1 = asked["eta"]
+        origin, task = optimizer.target_link_human_indices
+        links = [robot.get_link_index(f"tip_{finger}") for finger in asked["fingers"]]
+        joints = np.load(file)
+        tips, spent = np.empty((len(joints), len(links), 3)), np.empty(len(joints))
+        for k, frame in enumerate(joints):
+            begin = time.process_time()
+            q = retargeting.retarget(frame[task] - frame[origin])
+            spent[k] = time.process_time() - begin
+            robot.compute_forward_kinematics(q)
+            tips[k] = [robot.get_link_pose(link)[:3, 3] for link in links]
+        results |= {f"{name}/tips": tips, f"{name}/seconds": spent}
+    np.savez(out, **results)
+    print(json.dumps({package: version(package) for package in ("dex-retargeting", "nlopt", "pin", "torch")}))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
