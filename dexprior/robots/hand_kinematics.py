@@ -243,7 +243,11 @@ def _last_moved(model: mujoco.MjModel, body: int) -> int:
 
 
 def _radius(model: mujoco.MjModel, site: int) -> float:
-    """How thick the solid geom at a fingertip is: a round one's radius, or half of a mesh's shortest side [m]."""
+    """How thick the solid geom at a fingertip is [m].
+
+    Of a round one that is its radius; of a mesh the mean, over all directions away from the finger's last joint, of how
+    far it reaches from the site; of others half of the shortest side.
+    """
     import mujoco
 
     body, at = int(model.site_bodyid[site]), model.site_pos[site]
@@ -254,7 +258,16 @@ def _radius(model: mujoco.MjModel, site: int) -> float:
     round_ones = (mujoco.mjtGeom.mjGEOM_SPHERE, mujoco.mjtGeom.mjGEOM_CAPSULE)
     if model.geom_type[nearest] in round_ones:
         return float(model.geom_size[nearest, 0])
-    return float(model.geom_aabb[nearest, 3:].min())
+    if model.geom_type[nearest] != mujoco.mjtGeom.mjGEOM_MESH:
+        return float(model.geom_aabb[nearest, 3:].min())
+    mesh = model.geom_dataid[nearest]
+    first = model.mesh_vertadr[mesh]
+    vertices = model.mesh_vert[first : first + model.mesh_vertnum[mesh]]
+    places = vertices @ matrix_from_quat(model.geom_quat[nearest]).T + model.geom_pos[nearest] - at
+    k = np.arange(200) + 0.5  # directions spread evenly over a sphere (Fibonacci's lattice)
+    z, turn = 1 - k / 100, np.pi * (1 + 5**0.5) * k
+    directions = np.stack([np.sqrt(1 - z**2) * np.cos(turn), np.sqrt(1 - z**2) * np.sin(turn), z], axis=1)
+    return float((places @ directions[directions @ at > 0].T).max(axis=0).mean())
 
 
 def _knuckles(
