@@ -52,6 +52,8 @@ from dexprior.types import FINGERS, HandTrajectory
 ROBOTS = ("shadow", "leap", "allegro")
 SHIPPED = {"shadow": 1.2, "leap": 1.6}
 SCALES = (0.9, 1.0, 1.2, 1.4)
+KINDS = ("vector", "dexpilot")
+_BESIDE = (201, 202, 204)  # scoring streams that the peer gets as well: it takes long
 _SLOW = (102,)  # a tuning stream at 30 Hz: the grid of the peer would take long on others
 _ON, _OFF, _SHORTEST = 0.003, 0.008, 0.1  # [m], [m], [s]
 
@@ -60,9 +62,8 @@ Followed = tuple[np.ndarray, np.ndarray]  # tips (time, finger, 3) in the wrist 
 
 def main(peer: str | None) -> None:
     """Measure and print."""
-    tuning = {seed: make_stream(seed) for seed in _SLOW} if peer else {}
     scoring = {seed: make_stream(seed) for seed in SCORING}
-    note: dict[str, Any] = {"date": datetime.date.today().isoformat(), "seeds": [SCORING[0], SCORING[-1]]}
+    note: dict[str, Any] = {"date": datetime.date.today().isoformat(), "seeds": list(SCORING), "beside": list(_BESIDE)}
     note |= {"frames": sum(len(s.hand) for s in scoring.values())}
     note |= {package: version(package) for package in ("numpy", "mujoco")}
     print(json.dumps(note), flush=True)
@@ -70,18 +71,24 @@ def main(peer: str | None) -> None:
         robot = catalog.end_effector(name)
         _print(robot, "ours, a clip", scoring, {k: _clip(s.hand, robot) for k, s in scoring.items()})
         _print(robot, "ours, frame by frame", scoring, {k: _frames(s.hand, robot) for k, s in scoring.items()})
-        if peer is None or name not in SHIPPED:
-            continue
-        for kind in ("vector", "dexpilot"):
-            theirs = Peer(peer, robot, kind)
-            _print(robot, f"{kind} as shipped", scoring, theirs.follow(scoring, SHIPPED[name], 0.2, mended=False))
-            held = {
-                scale: _measured(robot, tuning, theirs.follow(tuning, scale, 1.0, mended=True))["held_mm"]
-                for scale in SCALES
-            }
-            best = min(held, key=lambda scale: held[scale])
-            mended = theirs.follow(scoring, best, 1.0, mended=True)
-            _print(robot, f"{kind} mended, scale {best}", scoring, mended)
+    tuning = {seed: make_stream(seed) for seed in _SLOW} if peer else {}
+    for name, scale in SHIPPED.items() if peer else ():
+        robot, beside = catalog.end_effector(name), {seed: scoring[seed] for seed in _BESIDE}
+        assert peer is not None
+        for method, follow in (("ours, a clip", _clip), ("ours, frame by frame", _frames)):
+            _print(robot, method, beside, {k: follow(s.hand, robot) for k, s in beside.items()})
+        theirs = Peer(peer, robot)
+        runs = {f"{kind} as shipped": (kind, scale, False, beside) for kind in KINDS}
+        runs |= {f"{kind} {other}": (kind, other, True, tuning) for kind in KINDS for other in SCALES}
+        found = theirs.follow(runs)
+        best = {
+            kind: min(SCALES, key=lambda other: _measured(robot, tuning, found[f"{kind} {other}"])["held_mm"])
+            for kind in KINDS
+        }
+        mended = {f"{kind} mended, scale {best[kind]}": (kind, best[kind], True, beside) for kind in KINDS}
+        found |= theirs.follow(mended)
+        for method in (*(f"{kind} as shipped" for kind in KINDS), *mended):
+            _print(robot, method, beside, found[method])
     for what, hand in _real().items():
         for name in ROBOTS:
             robot = catalog.end_effector(name)
@@ -121,44 +128,54 @@ def _frames(hand: HandTrajectory, robot: EndEffector) -> Followed:
 class Peer:
     """dex-retargeting with a robot of the catalog."""
 
-    def __init__(self, python: str, robot: EndEffector, kind: str) -> None:
-        self._python, self._robot, self._kind = python, robot, kind
+    def __init__(self, python: str, robot: EndEffector) -> None:
+        self._python, self._robot = python, robot
 
-    def follow(self, streams: Mapping[int, Stream], scale: float, alpha: float, *, mended: bool) -> dict[int, Followed]:
-        """Fingertips in the wrist frame of each stream."""
+    def follow(
+        self, runs: Mapping[str, tuple[str, float, bool, Mapping[int, Stream]]]
+    ) -> dict[str, dict[int, Followed]]:
+        """Fingertips in the wrist frame of each stream of runs (kind, scale, mended, streams) by name."""
         assert self._robot.fingers is not None
-        names = self._robot.fingers.names
-        tips = [f"tip_{finger}" for finger in names]
-        config: dict[str, Any] = {"type": self._kind, "scaling_factor": scale, "low_pass_alpha": alpha}
-        if self._kind == "dexpilot":
-            config |= {"wrist_link_name": "wrist", "finger_tip_link_names": tips}
-        else:
-            human = [4 * FINGERS.index(finger) + 4 for finger in names]
-            tasks = list(tips)
-            if self._robot.name == "shadow":  # as shipped, it also follows the middle joints
-                tasks += [f"middle_{finger}" for finger in names]
-                human += [joint - 2 for joint in human]
-            config |= {"target_origin_link_names": ["wrist"] * len(tasks), "target_task_link_names": tasks}
-            config |= {"target_link_human_indices": [[0] * len(tasks), human]}
-        eta = (
-            float(2 * HandKinematics.of(self._robot).tip_radii.mean()) if mended and self._kind == "dexpilot" else None
-        )
         with tempfile.TemporaryDirectory() as folder:
             urdf, out = Path(folder) / "robot.urdf", Path(folder) / "out.npz"
             urdf.write_text(_urdf(self._robot))
-            files = {}
-            for seed, stream in streams.items():
-                files[str(seed)] = str(Path(folder) / f"{seed}.npy")
-                np.save(files[str(seed)], _local(stream.hand))
-            asked = {"urdf": str(urdf), "config": config, "eta": eta, "streams": files, "fingers": names}
-            side = Path(__file__).with_name("retarget_peer.py")
-            environment = {**os.environ, "PYTHONPATH": ""}
+            asked: list[dict[str, Any]] = []
+            for name, (kind, scale, mended, streams) in runs.items():
+                files = {}
+                for seed, stream in streams.items():
+                    files[str(seed)] = str(Path(folder) / f"{seed}.npy")
+                    np.save(files[str(seed)], _local(stream.hand))
+                eta = float(2 * HandKinematics.of(self._robot).tip_radii.mean())
+                asked.append(
+                    {
+                        "name": name, "streams": files, "config": self._config(kind, scale, 1.0 if mended else 0.2),
+                        "eta": eta if mended and kind == "dexpilot" else None,
+                    }
+                )  # fmt: skip
             subprocess.run(
-                [self._python, str(side), str(out)], input=json.dumps(asked), text=True, check=True, env=environment,
-                stdout=subprocess.DEVNULL,
+                [self._python, str(Path(__file__).with_name("retarget_peer.py")), str(out)],
+                input=json.dumps({"urdf": str(urdf), "fingers": self._robot.fingers.names, "runs": asked}),
+                text=True, check=True, env={**os.environ, "PYTHONPATH": ""}, stdout=sys.stderr,
             )  # fmt: skip
             with np.load(out) as found:
-                return {seed: (found[f"{seed}/tips"], found[f"{seed}/seconds"]) for seed in streams}
+                return {
+                    name: {seed: (found[f"{name}/{seed}/tips"], found[f"{name}/{seed}/seconds"]) for seed in run[3]}
+                    for name, run in runs.items()
+                }
+
+    def _config(self, kind: str, scale: float, alpha: float) -> dict[str, Any]:
+        assert self._robot.fingers is not None
+        names = self._robot.fingers.names
+        tips = [f"tip_{finger}" for finger in names]
+        config: dict[str, Any] = {"type": kind, "scaling_factor": scale, "low_pass_alpha": alpha}
+        if kind == "dexpilot":
+            return config | {"wrist_link_name": "wrist", "finger_tip_link_names": tips}
+        human = [4 * FINGERS.index(finger) + 4 for finger in names]
+        if self._robot.name == "shadow":  # as shipped, it also follows the middle joints
+            tips += [f"middle_{finger}" for finger in names]
+            human += [joint - 2 for joint in human]
+        config |= {"target_origin_link_names": ["wrist"] * len(tips), "target_task_link_names": tips}
+        return config | {"target_link_human_indices": [[0] * len(tips), human]}
 
 
 def _urdf(robot: EndEffector) -> str:
@@ -283,9 +300,9 @@ def _measured(robot: EndEffector, streams: Mapping[int, Stream], followed: Mappi
 
 
 def _print(robot: EndEffector, method: str, streams: Mapping[int, Stream], followed: Mapping[int, Followed]) -> None:
-    row: dict[str, Any] = {"robot": robot.name, "method": method}
+    row: dict[str, Any] = {"robot": robot.name, "method": method, "streams": list(streams)}
     print(json.dumps(row | {k: round(v, 3) for k, v in _measured(robot, streams, followed).items()}), flush=True)
 
 
 if __name__ == "__main__":
-    main(*(sys.argv[1:] or [None]))
+    main(sys.argv[1] if len(sys.argv) > 1 else None)
