@@ -8,7 +8,7 @@ drawn too; landmarks= takes what a tracker or a headset wrote: 21 joints in Medi
 
 dexprior sample; dexprior estimate-pose samples=runs/samples/samples.safetensors
 dexprior retarget samples=runs/samples/samples.safetensors robot=arm7+parallel
-dexprior retarget landmarks=session.csv robot=leap
+dexprior retarget landmarks=SESSION.csv side=right
 """
 
 from __future__ import annotations

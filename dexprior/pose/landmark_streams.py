@@ -63,6 +63,7 @@ _FINGER = {
     "tip": 4,
 }
 _PALM = (0.04, 0.16)  # [m] from the wrist to the middle finger's knuckle, of a small child and of a very large hand
+_FARTHEST = 1e4  # [m]
 _STEP = (1e-3, 1.0)  # [s] between two frames
 _SHAPE = "expected (time, 21, 3), or 25, 26 or 27 joints of a headset"
 
@@ -91,8 +92,8 @@ def read_stream(
     positions or an object of them by name, each [x, y, z] or {"x": .., "y": .., "z": ..}, and `hand`. NPZ: `joints`
     (time, joint, 3), `t` or `fps`, `hand`, and if need be `names` and `valid`.
 
-    A gap is a frame with empty cells, null or NaN, one that is marked as not valid, or one whose joints all lie in one
-    point, as drivers write it.
+    A gap is a frame whose joints are all empty, null or NaN, one that is marked as not valid, or one whose joints all
+    lie in one point, as drivers write it.
 
     Args:
         path: the file: .csv, .jsonl or .npz.
@@ -109,9 +110,10 @@ def read_stream(
     if path.suffix.lower() not in kinds:
         raise BadInput(f"{path}: landmark streams are {', '.join(kinds)} files")
     found = kinds[path.suffix.lower()](path, side)
-    joints = found.joints * _METRES[unit]
-    lost = ~np.isfinite(joints).all(axis=(1, 2)) | (np.ptp(joints, axis=1).max(axis=1) < 1e-6)
-    valid = found.valid & ~lost
+    joints = np.where(found.valid[:, None, None], found.joints, np.nan) * _METRES[unit]
+    _check(joints, path)
+    valid = np.isfinite(joints).all(axis=(1, 2))
+    valid[valid] = np.ptp(joints[valid], axis=1).max(axis=1) > 1e-6
     if not valid.any():
         raise BadInput(f"{path}: no hand in any of {len(joints)} frames")
     t = _times(found, fps, path)
@@ -141,6 +143,20 @@ class _Found:
     fps: float | None
     side: Side
     valid: np.ndarray
+
+
+def _check(joints: np.ndarray, path: Path) -> None:
+    """A frame is measured or a gap, not half of each, and within a room."""
+    absent = np.isnan(joints).any(axis=2)
+    for k in np.flatnonzero(absent.any(axis=1) & ~absent.all(axis=1)):
+        name = HAND_JOINTS[int(absent[k].argmax())]
+        raise BadInput(
+            f"{path}: frame {k} has no {name}, but other joints: mark it as not valid (a column valid, 0 or 1)"
+        )
+    far = np.where(np.isnan(joints), 0.0, np.abs(joints)).max(axis=(1, 2))
+    if (far > _FARTHEST).any():
+        k = int((far > _FARTHEST).argmax())
+        raise BadInput(f"{path}: frame {k} holds a joint {far[k]:.3g} m away, at most {_FARTHEST:g} m can be")
 
 
 def _times(found: _Found, fps: float | None, path: Path) -> np.ndarray:

@@ -170,6 +170,7 @@ def _npz(tmp_path, **fields):
         ({"names": np.array(["wrist", "nose", *["x"] * 19])}, "no joint is called 'nose'"),
         ({"names": np.array([*HAND_JOINTS[:20], "index_tip"])}, "'index_tip' and 'index_tip' are the same joint"),
         ({"names": np.array([*HAND_JOINTS[:20], "palm"])}, "1 of 21 joints are missing: little_tip"),
+        ({"joints": np.full((N, 21, 3), np.inf)}, "frame 0 holds a joint inf m away"),
         ({"valid": np.ones(3, bool)}, r"valid has shape \(3,\) for 4 frames"),
     ],
 )
@@ -177,6 +178,15 @@ def test_what_is_wrong_is_named(tmp_path, hand, change, message):
     fields = {"joints": hand, "t": T, "hand": "right", **change}
     with pytest.raises(BadInput, match=message):
         read_stream(_npz(tmp_path, **{name: value for name, value in fields.items() if value is not None}))
+
+
+def test_half_a_frame_is_named(tmp_path, hand):
+    joints = hand.copy()
+    joints[2, 6] = np.nan
+    with pytest.raises(BadInput, match="frame 2 has no index_pip, but other joints: mark it as not valid"):
+        read_stream(_npz(tmp_path, joints=joints, t=T, hand="right"))
+    marked = read_stream(_npz(tmp_path, joints=joints, t=T, hand="right", valid=np.arange(N) != 2))
+    assert marked.valid.tolist() == [True, True, False, True]
 
 
 def test_wrong_tables_are_named(tmp_path, hand):
