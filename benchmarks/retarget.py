@@ -6,8 +6,8 @@ PEER_PYTHON is an interpreter with `dex-retargeting==0.5.0`, torch and six; with
 JSON lines. Streams are those of `headset.py`; the peer's scales are chosen on its tuning streams, and everything that
 is printed is of its scoring streams, but for the two real clips of $DEXPRIOR_DATA at the end, where contact is not
 known. The peer gets the same joints in the same wrist frame and the same robots, written as URDF from the catalog's
-models, with its own settings as shipped (scale 1.2 for Shadow, 1.6 for LEAP, filter .2), and mended: no
-filter, the best of four scales by the error of held pinches, and for DexPilot a pinch that ends where tips touch.
+models, with its own settings as shipped (scale 1.2 for Shadow, 1.6 for LEAP, filter .2), and mended: no filter, the
+best of four scales by the vector form's error of held pinches, and for DexPilot a pinch that ends where tips touch.
 
 What is measured, all in the wrist frame:
     held_mm       in frames in which a pinch is held: the size of (robot's tips apart - their radii) - (human's tips
@@ -32,12 +32,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from headset import SCORING, Stream, make_stream
+from headset import SCORING, TUNING, Stream, make_stream
 
 from dexprior.data.dexmv import read_dexmv
 from dexprior.geometry.rotations import matrix_from_quat
@@ -54,7 +55,6 @@ SHIPPED = {"shadow": 1.2, "leap": 1.6}
 SCALES = (0.9, 1.0, 1.2, 1.4)
 KINDS = ("vector", "dexpilot")
 _BESIDE = (201, 202, 204)  # scoring streams that the peer gets as well: it takes long
-_SLOW = (102,)  # a tuning stream at 30 Hz: the grid of the peer would take long on others
 _ON, _OFF, _SHORTEST = 0.003, 0.008, 0.1  # [m], [m], [s]
 
 Followed = tuple[np.ndarray, np.ndarray]  # tips (time, finger, 3) in the wrist frame, processor seconds a frame
@@ -67,28 +67,12 @@ def main(peer: str | None) -> None:
     note |= {"frames": sum(len(s.hand) for s in scoring.values())}
     note |= {package: version(package) for package in ("numpy", "mujoco")}
     print(json.dumps(note), flush=True)
+    if peer is not None:
+        _beside(peer, {seed: scoring[seed] for seed in _BESIDE})
     for name in ROBOTS:
         robot = catalog.end_effector(name)
         _print(robot, "ours, a clip", scoring, {k: _clip(s.hand, robot) for k, s in scoring.items()})
         _print(robot, "ours, frame by frame", scoring, {k: _frames(s.hand, robot) for k, s in scoring.items()})
-    tuning = {seed: make_stream(seed) for seed in _SLOW} if peer else {}
-    for name, scale in SHIPPED.items() if peer else ():
-        robot, beside = catalog.end_effector(name), {seed: scoring[seed] for seed in _BESIDE}
-        assert peer is not None
-        for method, follow in (("ours, a clip", _clip), ("ours, frame by frame", _frames)):
-            _print(robot, method, beside, {k: follow(s.hand, robot) for k, s in beside.items()})
-        theirs = Peer(peer, robot)
-        runs = {f"{kind} as shipped": (kind, scale, False, beside) for kind in KINDS}
-        runs |= {f"{kind} {other}": (kind, other, True, tuning) for kind in KINDS for other in SCALES}
-        found = theirs.follow(runs)
-        best = {
-            kind: min(SCALES, key=lambda other: _measured(robot, tuning, found[f"{kind} {other}"])["held_mm"])
-            for kind in KINDS
-        }
-        mended = {f"{kind} mended, scale {best[kind]}": (kind, best[kind], True, beside) for kind in KINDS}
-        found |= theirs.follow(mended)
-        for method in (*(f"{kind} as shipped" for kind in KINDS), *mended):
-            _print(robot, method, beside, found[method])
     for what, hand in _real().items():
         for name in ROBOTS:
             robot = catalog.end_effector(name)
@@ -97,6 +81,32 @@ def main(peer: str | None) -> None:
                 row = {"clip": what, "robot": name, "method": method, "frames": len(hand)}
                 row |= {"direction_deg": float(np.degrees(_astray(hand, robot, tips).mean()))}
                 print(json.dumps(row | _times(spent)), flush=True)
+
+
+def _beside(peer: str, streams: Mapping[int, Stream]) -> None:
+    """Ours and theirs on the same streams."""
+    tuning = {seed: _thinned(make_stream(seed)) for seed in TUNING}
+    for name, scale in SHIPPED.items():
+        robot = catalog.end_effector(name)
+        for method, follow in (("ours, a clip", _clip), ("ours, frame by frame", _frames)):
+            _print(robot, method, streams, {k: follow(s.hand, robot) for k, s in streams.items()})
+        theirs = Peer(peer, robot)
+        runs = {f"{kind} as shipped": (kind, scale, False, streams) for kind in KINDS}
+        runs |= {f"at {other}": ("vector", other, True, tuning) for other in SCALES}
+        found = theirs.follow(runs)
+        best = min(SCALES, key=lambda other: _measured(robot, tuning, found[f"at {other}"])["held_mm"])
+        mended = {f"{kind} mended, scale {best}": (kind, best, True, streams) for kind in KINDS}
+        found |= theirs.follow(mended)
+        for method in (*(f"{kind} as shipped" for kind in KINDS), *mended):
+            _print(robot, method, streams, found[method])
+
+
+def _thinned(stream: Stream) -> Stream:
+    """The first 300 frames at about 30 Hz, which is what the choice of a scale needs."""
+    every = slice(0, 300 * round(stream.rate / 30), round(stream.rate / 30))
+    per_frame = ("t", "wrist_pose", "finger_pose", "joints", "contact", "force", "valid", "sigma")
+    hand = replace(stream.hand, **{name: getattr(stream.hand, name)[every] for name in per_frame})
+    return replace(stream, hand=hand, headset=stream.headset[every], held=stream.held[every], rate=30.0)
 
 
 def _real() -> dict[str, HandTrajectory]:

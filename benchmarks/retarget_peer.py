@@ -30,7 +30,7 @@ def main(out: Path) -> None:
             retargeting = RetargetingConfig.from_dict(dict(run["config"]), {"urdf_path": asked["urdf"]}).build()
             optimizer, robot = retargeting.optimizer, retargeting.optimizer.robot
             if run["eta"] is not None:
-                optimizer.eta1 = run["eta"]
+                optimizer.projected_dist[: len(asked["fingers"]) - 1] = run["eta"]
             origin, task = optimizer.target_link_human_indices
             links = [robot.get_link_index(f"tip_{finger}") for finger in asked["fingers"]]
             joints = np.load(file)

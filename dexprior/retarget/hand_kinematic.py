@@ -24,6 +24,7 @@ steps is one banded Cholesky solve.
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass, replace
 from typing import Annotated, Protocol
 
@@ -52,6 +53,7 @@ a robot's fingers would bend their middle joints to make up for it."""
 _LEAST_HELD = 3
 """Frames that a pinch lasts to count."""
 
+_STEADY = 6  # frames of the same distance that are a pinch before one has ended
 _KEPT_LEVELS = 64  # of the last pinches of a finger
 _ASTRAY = np.deg2rad(20)  # catalog: 10 degrees at most, but for the thumb of the tendon hand with 39
 _FIRST = 128  # frames of a stream from which a person's measures are taken
@@ -73,8 +75,10 @@ class HandRetargetConfig:
     """Vector from thumb to finger, likewise."""
     pinch_distance: Annotated[float, Gt(0)] = 0.035
     """Human thumb-to-finger distance at which a pinch takes over [m]."""
-    touch_distance: Annotated[float, Gt(0)] = 0.014
-    """Human thumb-to-finger distance of landmarks when the pads touch, until a pinch has shown it [m]."""
+    touch_distance: Annotated[float, Gt(0)] = 0.020
+    """Human thumb-to-finger distance of landmarks when the pads touch, in a clip without a pinch that shows it [m]."""
+    first_touch: Annotated[float, Gt(0)] = 0.010
+    """The same in a stream, before its first pinch [m]: closing late there does less harm than closing early."""
     press: Annotated[float, Ge(0)] = 0.001
     """How far two fingertips of the robot that touch are pressed into each other [m]."""
     far_weight: Annotated[float, Ge(0)] = 0.05
@@ -188,7 +192,7 @@ class HandRetargeter:
         """
         self._config = config or HandRetargetConfig()
         self._robot = _Robot.of(robot, side)
-        self._touches = _Touches(len(self._robot.human), self._config)
+        self._touches = _Touches(len(self._robot.human), self._config, self._config.first_touch)
         self._first: list[np.ndarray] = []
         self._seen = 0
         self._human: _Human | None = None
@@ -336,7 +340,7 @@ class _Human:
     @classmethod
     def of(cls, local: np.ndarray, contact: np.ndarray, robot: _Robot, config: HandRetargetConfig) -> _Human:
         """Of a whole clip."""
-        touches = _Touches(len(robot.human), config)
+        touches = _Touches(len(robot.human), config, config.touch_distance)
         for distance, holding in zip(_pinches(local, robot), _holding(contact, robot)):
             touches.see(distance, holding)
         touches.close()
@@ -348,15 +352,16 @@ class _Touches:
 
     A pinch is a run of frames in which a finger is closer to the thumb than `pinch_distance` and holds no object. Its
     level is the median of the distances within 3 mm of the run's third smallest. A finger's touch is the median of its
-    levels within 4 mm of the lowest: the others are of fingers that came near. A finger that has not pinched has the
-    median of those that have. Before the first pinch is over, a distance that stays the same counts as a level.
+    levels within 4 mm of the lowest: the others are of fingers that came near. A finger that has not pinched, or seems
+    to touch 6 mm farther than others, has the (lower) median of all. Before the first pinch is over, a distance that
+    stays the same counts as a level; `known` is a guess until then.
     """
 
-    def __init__(self, fingers: int, config: HandRetargetConfig) -> None:
-        self._config = config
+    def __init__(self, fingers: int, config: HandRetargetConfig, guess: float) -> None:
+        self._config, self._farthest = config, 0.7 * config.pinch_distance
         self._runs: list[list[float]] = [[] for _ in range(fingers)]
         self._levels: list[list[float]] = [[] for _ in range(fingers)]
-        self.known = np.full(fingers, config.touch_distance)
+        self.known = np.full(fingers, guess)
         """Of each finger [m]."""
 
     def see(self, distance: Float[np.ndarray, " finger"], holding: Float[np.ndarray, " finger"]) -> None:
@@ -365,7 +370,7 @@ class _Touches:
             if 0.0 < d < self._config.pinch_distance and holding[f] < 0.5:
                 self._runs[f].append(d)
                 if not any(self._levels):
-                    self._foresee(self._runs[f][-_LEAST_HELD:])
+                    self._foresee(self._runs[f][-_STEADY:])
             elif self._runs[f]:
                 self._end(f)
 
@@ -376,8 +381,7 @@ class _Touches:
 
     def _foresee(self, last: list[float]) -> None:
         level = float(np.median(last))
-        same = len(last) == _LEAST_HELD and max(last) - min(last) < 0.0015
-        if same and level < 1.25 * self._config.touch_distance:
+        if len(last) == _STEADY and max(last) - min(last) < 0.0015 and level <= self._farthest:
             self.known = np.full(len(self._runs), level)
 
     def _end(self, finger: int) -> None:
@@ -386,12 +390,15 @@ class _Touches:
             return
         held = run[run <= run[_LEAST_HELD - 1] + 0.003]
         level = float(np.median(held))
-        if level > 0.7 * self._config.pinch_distance:
+        if level > self._farthest:
             return
         self._levels[finger] = [*self._levels[finger], level][-_KEPT_LEVELS:]
-        typical = [np.median([x for x in levels if x <= min(levels) + 0.004]) for levels in self._levels if levels]
-        pooled, found = float(np.median(typical)), iter(typical)
-        self.known = np.array([float(next(found)) if levels else pooled for levels in self._levels])
+        typical = [
+            float(np.median([x for x in levels if x <= min(levels) + 0.004])) if levels else np.inf
+            for levels in self._levels
+        ]
+        pooled = statistics.median_low([x for x in typical if x < np.inf])
+        self.known = np.array([x if x <= pooled + 0.006 else pooled for x in typical])
 
 
 @dataclass(frozen=True)
