@@ -112,8 +112,8 @@ def read_stream(
     found = kinds[path.suffix.lower()](path, side)
     joints = np.where(found.valid[:, None, None], found.joints, np.nan) * _METRES[unit]
     _check(joints, path)
-    valid = np.isfinite(joints).all(axis=(1, 2))
-    valid[valid] = np.ptp(joints[valid], axis=1).max(axis=1) > 1e-6
+    spread = np.ptp(joints, axis=1).max(axis=1)
+    valid: np.ndarray = np.isfinite(spread) & (spread > 1e-6)
     if not valid.any():
         raise BadInput(f"{path}: no hand in any of {len(joints)} frames")
     t = _times(found, fps, path)
@@ -148,10 +148,12 @@ class _Found:
 def _check(joints: np.ndarray, path: Path) -> None:
     """A frame is measured or a gap, not half of each, and within a room."""
     absent = np.isnan(joints).any(axis=2)
-    for k in np.flatnonzero(absent.any(axis=1) & ~absent.all(axis=1)):
-        name = HAND_JOINTS[int(absent[k].argmax())]
+    half = absent.any(axis=1) & ~absent.all(axis=1)
+    if half.any():
+        frame = int(half.argmax())
+        name = HAND_JOINTS[int(absent[frame].argmax())]
         raise BadInput(
-            f"{path}: frame {k} has no {name}, but other joints: mark it as not valid (a column valid, 0 or 1)"
+            f"{path}: frame {frame} has no {name}, but other joints: mark it as not valid (a column valid, 0 or 1)"
         )
     far = np.where(np.isnan(joints), 0.0, np.abs(joints)).max(axis=(1, 2))
     if (far > _FARTHEST).any():
