@@ -13,6 +13,7 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +25,7 @@ def main(out: Path) -> None:
 
     torch.set_num_threads(1)
     asked = json.load(sys.stdin)
-    results: dict[str, np.ndarray] = {}
+    results: dict[str, Any] = {}
     for run in asked["runs"]:
         for name, file in run["streams"].items():
             retargeting = RetargetingConfig.from_dict(dict(run["config"]), {"urdf_path": asked["urdf"]}).build()
