@@ -3,10 +3,12 @@
 A hand (robot=builtin-hand, tendon_hand, human_hand; shadow, allegro and leap where their files are installed) follows
 the person's kinematically, drawn beside the clip in an mp4; the arm with its gripper (robot=arm7+parallel) follows the
 contact phases of sampled clips. hand= takes a file of estimate-pose, or the dexmv sequence (a .npz), whose object is
-drawn too.
+drawn too; landmarks= takes what a tracker or a headset wrote: 21 joints in MediaPipe's order, or 25 (WebXR, ARKit), 26
+(OpenXR) or 27, in a .csv, .jsonl or .npz file, where names of joints decide before their order.
 
 dexprior sample; dexprior estimate-pose samples=runs/samples/samples.safetensors
 dexprior retarget samples=runs/samples/samples.safetensors robot=arm7+parallel
+dexprior retarget landmarks=SESSION.csv side=right
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import numpy as np
 
 from dexprior.cli.show import first_existing, show
-from dexprior.config import Ge, config
+from dexprior.config import Ge, Gt, config
 from dexprior.errors import BadInput, ConfigError, UnknownName
 from dexprior.retarget.gripper import GripperConfig
 
@@ -34,12 +36,19 @@ class Config:
 
     hand: str | None = None
     """Hand trajectory file, or dexmv_mustard.npz; by default runs/pose/hand.safetensors."""
+    landmarks: str | None = None
+    """Landmark stream of a tracker or a headset, instead of a hand trajectory."""
+    fps: Annotated[float, Gt(0)] | None = None
+    """Frames a second of a landmark stream that holds no times."""
+    unit: Literal["m", "cm", "mm"] = "m"
+    """Unit of a landmark stream's positions."""
     video: str | None = None
     """Clip to draw the robot beside."""
     start: Annotated[int, Ge(0)] = 0
     """First frame of the clip that the hand belongs to."""
     side: Literal["left", "right"] | None = None
-    """For the arm: the hand of sampled clips with two that it follows; hands must have been read of that side."""
+    """Hand of a landmark stream that does not say, or holds two; for the arm, the hand of sampled clips with two that
+    it follows: hands must have been read of that side."""
     samples: str | None = None
     """Sampled clips that the hands were read from; robot=arm7+parallel needs them, a hand is drawn beside them."""
     robot: str = "builtin-hand"
@@ -64,6 +73,11 @@ def run(config: Config, words: list[str]) -> int:
         raise UnknownName("robot", name, choices)
     if config.video is not None and config.samples is not None:
         raise ConfigError("retarget: give either video=CLIP or samples=FILE, whichever the hand was read from")
+    if config.landmarks is not None and (config.hand is not None or name == ARM_WITH_GRIPPER):
+        raise ConfigError(
+            f"retarget landmarks={config.landmarks}: a hand follows it; give no hand= and a robot of "
+            f"{', '.join(catalog.hands())}"
+        )
     return _arm(config) if name == ARM_WITH_GRIPPER else _hand(config, catalog.end_effector(name))
 
 
@@ -91,16 +105,20 @@ def _hand(config: Config, robot: EndEffector) -> int:
     from dexprior.artifacts import load_all, save
     from dexprior.data.clips import write_clip
     from dexprior.data.dexmv import BOTTLE_HALF_SIZE, read_dexmv
+    from dexprior.pose.landmark_streams import hand_from_stream, read_stream
     from dexprior.retarget.drawing import draw_retargeting
     from dexprior.retarget.hand_kinematic import retarget_hand
     from dexprior.types import HandTrajectory
 
-    path = _hands(config)
-    if path.suffix == ".npz":
+    hands, held = [], None
+    if config.landmarks is not None:
+        stream = read_stream(config.landmarks, side=config.side, fps=config.fps, unit=config.unit)
+        hands = [hand_from_stream(stream)]
+    elif (path := _hands(config)).suffix == ".npz":
         hand, held = read_dexmv(path)
         hands = [hand]
     else:
-        hands, held = load_all(path, HandTrajectory), None
+        hands = load_all(path, HandTrajectory)
     clips = _clips(config, hands)
     out = Path(config.out)
     results = [retarget_hand(hand, robot, object=held) for hand in hands]
@@ -117,6 +135,7 @@ def _hand(config: Config, robot: EndEffector) -> int:
             "robot": robot.name,
             "hands": len(hands),
             "frames": sum(map(len, hands)),
+            "lost": int(sum((~h.valid).sum() for h in hands)),
             "feasible": float(np.concatenate([r.trajectory.feasible for r in results]).mean()),
             "fingertip_error_mm": float(1000 * np.mean(np.concatenate([np.ravel(r.tip_error) for r in results]))),
             "trajectory": str(out / "robot.safetensors"),

@@ -32,6 +32,7 @@ __all__ = [
     "fit_wrist_rotation",
     "hand_from_landmarks",
     "read_landmarks",
+    "wrist_pose_of",
 ]
 
 CLIP_TO_WRIST = np.array([[0.0, 0.0, -1.0], [-1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
@@ -124,12 +125,11 @@ def hand_from_landmarks(
     R_base_wrist = fit_wrist_rotation(as_right, shape)
     finger_pose = fit_finger_pose(as_right, R_base_wrist, shape)
 
-    R_base_wrist = mirror[:, None] * R_base_wrist * mirror
     twist_mirror = mirror * np.prod(mirror)  # a rotation vector is axial
     return HandTrajectory(
         t=t,
         side=side,
-        wrist_pose=np.concatenate([joints[:, 0], quat_from_matrix(R_base_wrist)], axis=1),
+        wrist_pose=wrist_pose_of(joints, side),
         finger_pose=(finger_pose * twist_mirror).reshape(n, 45),
         betas=shape,
         joints=joints,
@@ -139,6 +139,24 @@ def hand_from_landmarks(
         sigma=np.full((n, 21), sigma),
         scale_known=scale_known,
     )
+
+
+def wrist_pose_of(joints: Float[np.ndarray, "*time 21 3"], side: Side) -> Float[np.ndarray, "*time 7"]:
+    """Pose of MANO's wrist frame in the landmarks' frame, of one frame or many: that of `hand_from_landmarks`.
+
+    Frames that are not finite give poses that are not.
+
+    Args:
+        joints: landmarks in MediaPipe order, in any right-handed frame [m].
+        side: which hand it is.
+    """
+    mirror = _MIRROR if side == "left" else np.ones(3)
+    measured = np.asarray(joints, dtype=np.float64).reshape(-1, 21, 3)
+    pose, seen = np.full((len(measured), 7), np.nan), np.isfinite(measured).all(axis=(1, 2))
+    if seen.any():
+        R = mirror[:, None] * fit_wrist_rotation(measured[seen] * mirror, np.zeros(10)) * mirror
+        pose[seen] = np.concatenate([measured[seen, 0], quat_from_matrix(R)], axis=1)
+    return pose.reshape(*np.shape(joints)[:-2], 7)
 
 
 def fit_betas(joints: Float[np.ndarray, "time 21 3"]) -> Float[np.ndarray, " 10"]:

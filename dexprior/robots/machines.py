@@ -81,7 +81,7 @@ class Fingers:
     tips: Mapping[str, str]
     """Human finger -> fingertip site; fingers that the hand lacks are absent."""
     tip_radius: float | None = None
-    """Of a fingertip [m]: two fingers touch when their sites are two radii apart. None: as the first one's shape."""
+    """Of every fingertip [m]: two fingers touch when their sites are two radii apart. None: each as its shape."""
 
     def __post_init__(self) -> None:
         for finger in self.tips:

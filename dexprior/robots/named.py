@@ -310,7 +310,6 @@ _HANDS: dict[str, _Hand] = {
             finger: (f"robot0:{tip}distal", (0.0, 0.0, 0.0275 if finger == "thumb" else 0.026))
             for finger, tip in _SHADOW_TIPS.items()
         },
-        tip_radius=0.007,
         licence="Apache-2.0 (Shadow Robot Company; OpenAI), in an MIT package",
     ),
     "robotiq_2f85": _Hand(

@@ -107,6 +107,24 @@ def _bottle(ws: Path) -> None:
     shutil.copy(catalog.find("dexmv-mustard"), ws / "dexmv_mustard.npz")  # type: ignore[arg-type]
 
 
+def _session(ws: Path) -> None:
+    """A headset's table of a right hand."""
+    from dexprior.types.hand import HAND_JOINTS
+
+    (frame,) = _frame(ws).values()
+    header = ["t", "hand", *(f"{name}_{axis}" for name in HAND_JOINTS for axis in "xyz")]
+    rows = [[str(k / 72), "right", *map(str, np.ravel(frame))] for k in range(6)]
+    (ws / "SESSION.csv").write_text("\n".join(map(",".join, [header, *rows])) + "\n")
+
+
+def _frame(ws: Path) -> dict[str, object]:
+    """A frame of a right hand."""
+    from dexprior.geometry.transforms import IDENTITY_POSE
+    from dexprior.hands import skeleton
+
+    return {"joints": skeleton.forward(IDENTITY_POSE, np.full(45, 0.1))}
+
+
 def _dexycb(ws: Path) -> None:
     sys.path.insert(0, str(ROOT / "tests" / "data" / "importers"))
     made = importlib.import_module("foreign_layouts")
@@ -340,6 +358,7 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
         "dexprior retarget hand=runs/mug/hand/hand.safetensors samples=runs/mug/samples.safetensors "
         "robot=builtin-hand out=runs/mug/robot", "every=16", None,
     ),
+    ("dexprior retarget landmarks=SESSION.csv robot=builtin-hand", "every=3 out=runs/session", _session),
     ("dexprior play task=peg settings.clearance=0.0001", "n=1 film=1 size=48", None),
     ("dexprior data generate task=pick_place n=200 out=runs/pick_place", "n=4 suite.size=32", None),
     ("dexprior train-prior demonstrations=runs/pick_place out=runs/pick_place-prior", PRIOR, None),
@@ -447,6 +466,9 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
     (
         "dexprior retarget samples", "retarget hand=runs/read/hand.safetensors "
         "samples=runs/samples/samples.safetensors robot=builtin-hand every=8 out=runs/drawn", _read_hands,
+    ),
+    (
+        "dexprior retarget landmarks", "retarget landmarks=SESSION.csv side=right every=3 out=runs/session", _session,
     ),
     ("dexprior collision the whole", f"collision {BASE} {OPPONENTS} data=impacts.npz out=runs/stage", None),
     ("dexprior collision generate", f"collision generate {BASE} out=runs/collision", None),
@@ -642,9 +664,10 @@ def _wiped(ws: Path) -> dict[str, object]:
 
 PROGRAMS = [
     # document, which block, what makes it small, names that are the reader's own
-    ("README.md", 0, {}, _environment),
-    ("README.md", 1, {"num_envs=64": "num_envs=2"}, None),
-    ("README.md", 2, {}, None),
+    ("README.md", 0, {'"leap"': '"builtin-hand"'}, _frame),
+    ("README.md", 1, {}, _environment),
+    ("README.md", 2, {"num_envs=64": "num_envs=2"}, None),
+    ("README.md", 3, {}, None),
     ("docs/collection-plan.md", 0, {"runs/plan": "runs/plan_program"}, None),
     ("docs/families.md", 0, {"64,": "2,"}, None),
     ("docs/families.md", 1, {"64,": "2,"}, None),

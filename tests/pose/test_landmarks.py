@@ -12,7 +12,7 @@ from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_axis_angle, rotation_angle
 from dexprior.geometry.transforms import pose_multiply, transform_points
 from dexprior.hands import skeleton
-from dexprior.pose.landmarks import CLIP_TO_WRIST, hand_from_landmarks, read_landmarks
+from dexprior.pose.landmarks import CLIP_TO_WRIST, hand_from_landmarks, read_landmarks, wrist_pose_of
 
 ROOT = os.environ.get("DEXPRIOR_DATA")
 T = 12
@@ -76,6 +76,16 @@ def test_a_left_hand_is_the_mirror_image(bent):
     R = matrix_from_quat(right.wrist_pose[:, 3:])
     M = np.diag(mirror)
     np.testing.assert_allclose(matrix_from_quat(left.wrist_pose[:, 3:]), M @ R @ M, atol=1e-9)
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_a_frame_alone_has_the_clips_wrist(bent, side):
+    joints = skeleton.forward(*bent) * ([-1, 1, 1] if side == "left" else 1)
+    hand = hand_from_landmarks(joints, np.arange(T) / 30, side)
+    alone = np.array([wrist_pose_of(frame, side) for frame in joints])
+    np.testing.assert_allclose(alone, hand.wrist_pose, atol=1e-9)
+    joints[3] = np.nan
+    assert np.isfinite(wrist_pose_of(joints, side)).all(axis=1).tolist() == [k != 3 for k in range(T)]
 
 
 def test_the_wrong_side_is_noticed(bent):

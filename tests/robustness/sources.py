@@ -25,11 +25,13 @@ from dexprior.data.tosses import load_cube_tosses
 from dexprior.data.traces import export_traces, write_trace
 from dexprior.families import Parameter, ParameterFamily
 from dexprior.hands import skeleton
+from dexprior.pose.landmark_streams import read_stream
 from dexprior.pose.landmarks import read_landmarks
 from dexprior.transfer.collection import UNKNOWN, Panel, PlanConfig, plan_collection, write_plan
 from dexprior.transfer.rounds import COLUMNS, add_round
 from dexprior.transfer.servo import read_published, read_servo_logs
 from dexprior.types import Channel, Episode, HandTrajectory, Trace
+from dexprior.types.hand import HAND_JOINTS
 
 __all__ = ["SOURCES", "Source"]
 
@@ -234,6 +236,16 @@ def _landmarks(folder: Path) -> None:
     np.savez(folder / "l.npz", joints=_bending(), fps=20.0, hand="right")
 
 
+def _streams(folder: Path) -> None:
+    joints, t = _bending(), np.arange(len(_bending())) / 20
+    np.savez(folder / "s.npz", joints=joints, t=t, hand="right")
+    columns = [f"{name}_{axis}" for name in HAND_JOINTS for axis in "xyz"]
+    rows = [f"{time:.3f}," + ",".join(f"{x:.4f}" for x in frame.ravel()) for time, frame in zip(t, joints)]
+    (folder / "s.csv").write_text("\n".join([",".join(["t", *columns]), *rows]) + "\n")
+    lines = [{"t": time, "hand": "right", "joints": frame.tolist()} for time, frame in zip(t.tolist(), joints)]
+    (folder / "s.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+
+
 def _episodes(folder: Path) -> None:
     for number in range(2):
         write_episode(folder, number, _examples(number)[Episode], producer="test")
@@ -373,6 +385,13 @@ SOURCES: dict[str, Source] = {
         make=_landmarks, files=("l.npz", "clip.mp4"), read=lambda d: read_landmarks(d / "l.npz"),
         words=("estimate-pose", "video={d}/clip.mp4", "landmarks={d}/l.npz", "out={o}/p"),
     ),
+    **{
+        f"landmark stream {kind}": Source(
+            make=_streams, files=(f"s.{kind}",), read=lambda d, kind=kind: read_stream(d / f"s.{kind}", side="right"),
+            words=("retarget", f"landmarks={{d}}/s.{kind}", "side=right", "every=60", "out={o}/r"),
+        )
+        for kind in ("csv", "jsonl", "npz")
+    },
     "episodes": Source(
         make=_episodes, files=("index.jsonl",), named="/d", words=("data", "inspect", "source={d}", "out={o}/i"),
     ),
