@@ -33,6 +33,7 @@ _ABOVE: tuple[Vector, Vector] = ((0.7, 0.0, -0.7), (-0.7, 0.0, -0.7))
 _FLAT: tuple[Vector, Vector] = ((0.8, 0.0, -0.6), (-0.6, 0.0, -0.8))
 _BEHIND = 0.035  # [m] from the cube's face to where a push begins
 _PUSH = 0.05  # [m] how far the cube is pushed
+_LIFTED = 5  # knot of a transfer at which the cube is high
 _RELEASE = 8  # knot of a transfer at which the fingers open
 _PUSHES = 4  # knots of a push before the transfer that follows it
 _HASTE = 0.68  # what follows a push must fit into the clip
@@ -140,6 +141,16 @@ def _after_push(task: PickPlace, plan: HandPlan, truth: Truth, arm: Float[np.nda
     return dataclasses.replace(plan, arm=whole)
 
 
+def _aimed(task: PickPlace, plan: HandPlan, truth: Truth, arm: Float[np.ndarray, "n 6"], v: Values) -> HandPlan:
+    """Once it is lifted: fingers that closed have shifted the cube in the hand, and the hand goes where that brings it to
+    its mark."""
+    assert plan.release is not None
+    carried_to = truth["object"][:, :2] + plan.arm[:, plan.release, :2] - arm[:, :2]
+    whole = plan.arm.copy()
+    whole[:, plan.release - 2 :, :2] -= (carried_to - truth["goal"][:, :2])[:, None]
+    return dataclasses.replace(plan, arm=whole)
+
+
 PICK_PLACE = (
     Strategy(
         name="careful",
@@ -151,6 +162,7 @@ PICK_PLACE = (
         knobs=_KNOBS,
         plan=_one_way(_ABOVE, 0.0, 1.05),
         seconds=4.0,
+        looks=((_LIFTED, _aimed),),
     ),
     Strategy(
         name="quick",
@@ -162,6 +174,7 @@ PICK_PLACE = (
         knobs=_KNOBS,
         plan=_one_way(_ABOVE, 0.0, 0.72),
         seconds=2.8,
+        looks=((_LIFTED, _aimed),),
     ),
     Strategy(
         name="side",
@@ -173,6 +186,7 @@ PICK_PLACE = (
         knobs=_KNOBS,
         plan=_one_way(_FLAT, 0.8, 0.95),
         seconds=3.6,
+        looks=((_LIFTED, _aimed),),
     ),
     Strategy(
         name="push",
@@ -184,8 +198,7 @@ PICK_PLACE = (
         knobs=_KNOBS,
         plan=_push_first,
         seconds=4.0,
-        look=_PUSHES,
-        replan=_after_push,
+        looks=((_PUSHES, _after_push), (_PUSHES + _LIFTED, _aimed)),
     ),
 )
 """By the name in the episode's `info`."""

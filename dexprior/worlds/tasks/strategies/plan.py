@@ -61,6 +61,8 @@ class HandPlan:
 
 Values = Mapping[str, Float[np.ndarray, " n"]]
 """A strategy's parameters by name."""
+Replan = Callable[[Any, HandPlan, Truth, Float[np.ndarray, "n 6"], Values], HandPlan]
+"""(task, plan, truth, gantry now, parameters) -> the plan with another rest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,10 +78,8 @@ class Strategy:
     """(task, instances, parameters) -> what to do."""
     seconds: float
     """Length of a clip: no plan is longer."""
-    look: int | None = None
-    """Knot at which the hand looks at the object again..."""
-    replan: Callable[[Any, HandPlan, Truth, Float[np.ndarray, "n 6"], Values], HandPlan] | None = None
-    """...and (task, plan, truth, gantry now, parameters) gives the rest of the plan from there on."""
+    looks: tuple[tuple[int, Replan], ...] = ()
+    """Knots at which the hand looks at the object again, and how the plan goes on from there."""
     servo: Callable[[Any, HandPlan, Truth, float], Float[np.ndarray, "n 6"]] | None = None
     """(task, plan, truth, seconds) -> speed at which the wrist's targets are shifted [m/s, rad/s]: watching closely."""
 

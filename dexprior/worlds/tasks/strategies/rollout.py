@@ -104,19 +104,19 @@ def roll_out(
     weight = _Weight(worlds)
     truth = worlds.truth()
     fixed = [worlds.view.body_pose(str(part.body)) for part in task.parts if not part.moves]
-    shift, looked = np.zeros((n, 6)), np.zeros(n, dtype=bool)
+    shift, looked = np.zeros((n, 6)), np.zeros((n, len(strategy.looks)), dtype=bool)
 
     def person(
         truth: Truth, robots: tuple[RigState, ...], t: float, memory: np.ndarray
     ) -> Float[np.ndarray, "n action"]:
         nonlocal shift, target
-        if strategy.replan is not None and strategy.look is not None:
-            now = ~looked & (plan.times[:, strategy.look] <= t)
+        for k, (knot, replan) in enumerate(strategy.looks):
+            now = ~looked[:, k] & (plan.times[:, knot] <= t)
             if now.any():
-                fresh = strategy.replan(task, plan, truth, robots[0].q, values)
+                fresh = replan(task, plan, truth, robots[0].q, values)
                 for name in ("times", "arm", "hinges"):
                     getattr(plan, name)[now] = getattr(fresh, name)[now]
-                looked[now] = True
+                looked[now, k] = True
         if strategy.servo is not None:
             shift = shift + dt * strategy.servo(task, plan, truth, t)
         wanted, fingers = plan.at(t + dt)
