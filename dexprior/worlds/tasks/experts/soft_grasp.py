@@ -11,19 +11,24 @@ from dexprior.worlds.tasks.view import RigState
 
 __all__ = ["soft_grasp"]
 
+_LOWEST = 0.0175  # [m] of the tool: the tips of three fingers swing 16.6 mm below it
+
 
 def soft_grasp(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) -> np.ndarray:
     """Over the fruit, down, pull, lift, hold.
 
-    It pulls until the flesh bears three quarters of its yield, or a fingertip four times the fruit's weight. A hand
-    with a thumb comes down shaped to the fruit: from wide open its fingertips would swing through the table.
+    It pulls until the flesh bears three quarters of its yield, or a fingertip four times the fruit's weight. Fingertips
+    that close swing down: three fingers stay high enough over the table, a hand with a thumb comes down shaped to the
+    fruit.
     """
     fruit, tool, n = truth["object"][:, :3], truth["tool"], len(memory)
-    high = 0.05 if t < 0.5 else 0.004
-    move = 5.0 * (fruit + np.array([0.0, 0.0, high]) - tool) if t < 1.1 else np.zeros((n, 3))
+    thumb = rigs[0].touch.shape[1] == len(HAND_FINGERS)
+    goal = fruit + np.array([0.0, 0.0, 0.05 if t < 0.5 else 0.004])
+    goal[:, 2] = np.maximum(goal[:, 2], 0.0 if thumb else _LOWEST)
+    move = 5.0 * (goal - tool) if t < 1.1 else np.zeros((n, 3))
     if t >= 1.9:
         move[:, 2] = np.where(tool[:, 2] < 0.15, 0.14, 0.0)
-    if rigs[0].touch.shape[1] == len(HAND_FINGERS):
+    if thumb:
         memory[:, 0] = np.maximum(memory[:, 0], preshape(truth["width"]) * 2.0 / MAX_TENSION)
     if t >= 1.1:  # integrate: fast while fewer than two fingertips feel the fruit, or none bears more than its weight
         firm = truth["force"].max(axis=1) / truth["weight"]
