@@ -142,8 +142,8 @@ def _after_push(task: PickPlace, plan: HandPlan, truth: Truth, arm: Float[np.nda
 
 
 def _aimed(task: PickPlace, plan: HandPlan, truth: Truth, arm: Float[np.ndarray, "n 6"], v: Values) -> HandPlan:
-    """Once it is lifted: fingers that closed have shifted the cube in the hand, which goes where that brings the cube to
-    its mark."""
+    """Once it is lifted: fingers that closed have shifted the cube in the hand, which then goes where that brings the
+    cube to its mark."""
     assert plan.release is not None
     carried_to = truth["object"][:, :2] + plan.arm[:, plan.release, :2] - arm[:, :2]
     whole = plan.arm.copy()
