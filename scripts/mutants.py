@@ -182,8 +182,8 @@ MUTANTS = (
         "touching[:, 0] | touching[:, 1:3].any(axis=1)", "retarget/test_gripper.py",
     ),
     Mutant(
-        "no least force", "retarget/gripper.py", "np.maximum(config.force_gain * hand.force[frames, 0],",
-        "np.minimum(config.force_gain * hand.force[frames, 0],", "retarget/test_gripper.py",
+        "no least force", "retarget/gripper.py", "np.maximum(shared * hand.force[frames, 0],",
+        "np.minimum(shared * hand.force[frames, 0],", "retarget/test_gripper.py",
     ),
     Mutant(
         "push from the front", "retarget/gripper.py", "behind[0, :3] -= self._c.behind * way",
