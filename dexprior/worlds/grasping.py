@@ -1,7 +1,7 @@
 """Where the human hand takes hold of an object of which nothing but a cloud is known.
 
 Thumb and fingers meet opposite points: the line between them lies in the friction cones of both (Nguyen 1988,
-"Constructing Force-Closure Grasps"). A grasp counts where forces within all cones balance, `nearest_grasp` finds a
+"Constructing Force-Closure Grasps"). A grasp counts where forces within all cones balance, `solve_grasp` finds a
 posture, and that posture leaves the object and the table alone.
 """
 
@@ -20,7 +20,7 @@ from dexprior.geometry.rotations import matrix_from_axis_angle
 from dexprior.geometry.sampling import farthest_points
 from dexprior.hands.skeleton import BONES, FINGER_RADIUS, forward
 from dexprior.robots.human_hand import finger_pose_from_hinges
-from dexprior.worlds.human_rig import REACHED, Contact, HandGrasp, Vector, nearest_grasp
+from dexprior.worlds.human_rig import REACHED, Contact, HandGrasp, Vector, solve_grasp
 
 __all__ = ["GRASPS", "Grasp", "grasp_cloud", "hand_in_cloud"]
 
@@ -83,7 +83,9 @@ def grasp_cloud(
         raise BadInput(_nowhere(cloud, kind))
     least, reached = np.inf, 0
     for place in places[:_TRIED]:
-        grasp = nearest_grasp(place.contacts, fingers=place.way[0], palm=place.way[1], floor=floor, outside=True)
+        grasp = solve_grasp(
+            place.contacts, fingers=place.way[0], palm=place.way[1], floor=floor, outside=True, within=np.inf
+        )
         least = min(least, grasp.error)
         if grasp.error > REACHED:
             continue

@@ -34,7 +34,6 @@ __all__ = [
     "HandGrasp",
     "REACHED",
     "gantry_from_wrist",
-    "nearest_grasp",
     "solve_grasp",
     "wrist_from_gantry",
 ]
@@ -102,6 +101,7 @@ REACHED = 0.004
 """Largest distance of a fingertip from its contact in a posture that counts as reaching it [m]."""
 
 
+@functools.cache
 def solve_grasp(
     contacts: tuple[Contact, ...],
     *,
@@ -110,30 +110,10 @@ def solve_grasp(
     floor: float = -1.0,
     depth: float = 0.012,
     clear: float = 0.018,
-) -> HandGrasp:
-    """`nearest_grasp` where the fingertips meet their contacts.
-
-    Raises:
-        BadInput: an unknown finger, or no posture that comes within `REACHED`.
-    """
-    grasp = nearest_grasp(contacts, fingers=fingers, palm=palm, floor=floor, depth=depth, clear=clear)
-    if grasp.error > REACHED:
-        raise BadInput(f"no posture of the hand reaches the contacts {contacts}: {grasp.error * 1000:.0f} mm are left")
-    return grasp
-
-
-@functools.cache
-def nearest_grasp(
-    contacts: tuple[Contact, ...],
-    *,
-    fingers: Vector = (0.5, 0.0, -0.86),
-    palm: Vector = (-0.86, 0.0, -0.5),
-    floor: float = -1.0,
-    depth: float = 0.012,
-    clear: float = 0.018,
     outside: bool = False,
+    within: float = REACHED,
 ) -> HandGrasp:
-    """Fit wrist and fingers so that fingertips come as near to their contacts as they can; its `error` says how near.
+    """Fit wrist and fingers so that fingertips meet their contacts; its `error` says how nearly.
 
     Nonlinear least squares on fingertip positions, with a preference for a natural posture; idle fingers stay above
     the table.
@@ -146,9 +126,10 @@ def nearest_grasp(
         clear: how far outside it the open ones stay [m].
         outside: keep every segment of a touching finger on the outer side of the plane that its contact lies in, and
             idle fingers on that of their neighbour's; the thumb's contact comes first, then.
+        within: largest error of a posture that counts [m]; infinity takes the nearest one.
 
     Raises:
-        BadInput: an unknown finger.
+        BadInput: an unknown finger, or no posture comes so near to the contacts.
     """
     from scipy.optimize import least_squares
 
@@ -216,6 +197,8 @@ def nearest_grasp(
     x = fit(whole, start, bounds)
     poses = [fit(only_fingers, x[6:], (low, high), x, distance) for distance in (clear, 0.0, -depth)]
     error = np.linalg.norm(joints(np.concatenate([x[:6], poses[1]]))[0][tips] - target(0.0), axis=1).max()
+    if error > within:
+        raise BadInput(f"no posture of the hand reaches the contacts {contacts}: {error * 1000:.0f} mm are left")
     pose = np.concatenate([x[:3], quat_from_axis_angle(x[3:6])])
     return HandGrasp(
         wrist_pose=pose, fingers=tuple(names), open=poses[0], touch=poses[1], squeeze=poses[2], error=float(error)

@@ -92,7 +92,7 @@ def test_an_object_that_no_hand_spans_or_whose_normals_point_inwards_has_no_gras
 
 
 def test_a_posture_that_is_too_far_from_its_contacts_is_refused_with_the_distance(monkeypatch):
-    nearest = grasping.nearest_grasp
+    nearest = grasping.solve_grasp
 
     def lame(contacts, **more):
         """A hand whose contacts are 5 cm further than the object's."""
@@ -102,7 +102,7 @@ def test_a_posture_that_is_too_far_from_its_contacts_is_refused_with_the_distanc
         )
         return nearest(away, **more)
 
-    monkeypatch.setattr(grasping, "nearest_grasp", lame)
+    monkeypatch.setattr(grasping, "solve_grasp", lame)
     monkeypatch.setattr(grasping, "_TRIED", 1)
     with pytest.raises(BadInput, match=r"no posture of the hand comes within 4 mm .* leaves (\d+) mm"):
         grasp_cloud(_ellipsoid(np.full(3, 0.045)), "two-finger", floor=-0.045)
