@@ -1,7 +1,8 @@
 """Video -> hand trajectory.
 
 For a real clip: landmarks from a file (landmarks=FILE.npz), or from the tflite models (`dexprior data get
-hand-landmarks` says how to get them). For a sampled clip (samples=FILE), the learned estimator reads the hand.
+hand-landmarks` says how to get them). For sampled clips (samples=FILE), the learned estimator reads hand and object,
+from all cameras that `dexprior sample views=` filmed them with.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Annotated, Literal
 
 from dexprior.cli.show import show, trained
 from dexprior.config import Ge, config
-from dexprior.errors import ConfigError
+from dexprior.errors import BadInput, ConfigError
 
 
 @config
@@ -35,7 +36,8 @@ class Config:
     estimator: str | None = None
     """Run folder of the estimator for sampled clips; by default the demo's."""
     out: str = "runs/pose"
-    """Folder; the trajectory, or one for each sample, goes into hand.safetensors."""
+    """Folder; the trajectory, or one for each sample, goes into hand.safetensors, the samples' objects into
+    object.safetensors."""
 
 
 def run(config: Config, words: list[str]) -> int:
@@ -76,17 +78,45 @@ def _real(config: Config) -> int:
 
 def _sampled(config: Config) -> int:
     from dexprior.artifacts import load_all, save
-    from dexprior.pose.estimator import estimate, joint_error, load_estimator
-    from dexprior.types import VideoSample
+    from dexprior.pose.estimator import load_estimator
+    from dexprior.pose.evaluation import reading_errors
+    from dexprior.pose.fusion import read_sample
+    from dexprior.types import PriorCondition, VideoSample
+    from dexprior.types.episode import View
 
     assert config.samples is not None
     path = trained(
         config.estimator, ["runs/demo/03-estimator"], "estimator.safetensors", "pose estimator", "dexprior demo"
     )
     model = load_estimator(path)
-    samples = load_all(config.samples, VideoSample)
-    hands = [estimate(model, s.frames, s.camera, s.fps) for s in samples]
-    out = save(hands, Path(config.out) / "hand.safetensors", producer="estimate-pose", config=config)
-    apart = [float(1000 * joint_error(h, s.of_side(h.side)).mean()) for h, s in zip(hands, samples)]
-    show({"hands": str(out), "clips": len(hands), "disagreement_with_motion_stream_mm": apart})
+    file = Path(config.samples)
+    samples = load_all(file, VideoSample)
+    beside = file.with_name("conditions.safetensors")
+    if not beside.exists():
+        raise BadInput(
+            f"{beside} does not exist: it says where the clips' objects are; make both with `dexprior sample`"
+        )
+    conditions = load_all(beside, PriorCondition)
+    filmed = [load_all(path, View) for path in sorted(file.parent.glob(f"{file.stem}.*.safetensors"))]
+    if {len(conditions), *map(len, filmed)} != {len(samples)}:
+        raise BadInput(
+            f"{file} holds {len(samples)} clip(s), the conditions and views beside it "
+            f"{' and '.join(str(len(one)) for one in (conditions, *filmed))}: sample them again"
+        )
+    seen = list(zip(*filmed)) or [()] * len(samples)
+    read = [read_sample(s, c, model, "pixels", views) for s, c, views in zip(samples, conditions, seen)]
+    out = Path(config.out)
+    hands, things = zip(*read)
+    save(list(hands), out / "hand.safetensors", producer="estimate-pose", config=config)
+    save(list(things), out / "object.safetensors", producer="estimate-pose", config=config)
+    own = [read_sample(s, c, model, "motion") for s, c in zip(samples, conditions)]
+    show(
+        {
+            "hands": str(out / "hand.safetensors"),
+            "objects": str(out / "object.safetensors"),
+            "clips": len(samples),
+            "cameras": 1 + len(filmed),
+            "against_motion_stream": reading_errors(read, own),
+        }
+    )
     return 0

@@ -2,7 +2,8 @@
 
 Conditions are those of new scenes of a task that the prior was trained on, read from a file of `PriorCondition`s, or
 made for an object of your own as `dexprior condition` does: cloud=FILE and that verb's settings. Writes
-samples.safetensors, conditions.safetensors beside it, and one mp4 a sample.
+samples.safetensors, conditions.safetensors beside it, and one mp4 a sample; of further views=, samples.NAME.safetensors
+and one mp4 a sample as well.
 """
 
 from __future__ import annotations
@@ -44,17 +45,24 @@ class Config(OwnObjectConfig):
     """Euler steps of the motion stream."""
     video_steps: Annotated[int, Ge(1)] = 2
     """Euler steps of the video stream."""
+    views: tuple[str, ...] = ()
+    """Further cameras of the tasks that the same motions are filmed with, as [side]: a pose estimator sees depth in two
+    of them, where the prior was trained on both."""
 
 
 def run(config: Config, words: list[str]) -> int:
     """Sample and write."""
     from dexprior.artifacts import load_all, save
     from dexprior.data.clips import write_clip
-    from dexprior.errors import BadInput, ConfigError
+    from dexprior.errors import BadInput, ConfigError, UnknownName
     from dexprior.prior.evaluation import Motion, contact_law_violations
     from dexprior.prior.sampling import load_prior
     from dexprior.types import PriorCondition
+    from dexprior.worlds.tasks.scene import CAMERAS, camera
 
+    for name in config.views:
+        if name not in CAMERAS:
+            raise UnknownName("camera", name, CAMERAS)
     given = _own_settings(config)
     if given and config.cloud is None:
         raise ConfigError(f"sample: {', '.join(given)} say what to do with an object of your own: give cloud=FILE, too")
@@ -81,11 +89,23 @@ def run(config: Config, words: list[str]) -> int:
         video_steps=config.video_steps, provenance={"checkpoint": str(folder)},
     )  # fmt: skip
     _say_what_is_new(samples)
+    filmed = {
+        name: pipeline.film(
+            samples, conditions, camera(name, pipeline.denoiser.config.size), name, seed=config.seed,
+            video_steps=config.video_steps,
+        )
+        for name in config.views
+    }  # fmt: skip
     out = Path(config.out)
     save(conditions, out / "conditions.safetensors", producer="sample", seed=config.seed)
     save(samples, out / "samples.safetensors", producer="sample", seed=config.seed, config=config)
     for k, sample in enumerate(samples):
         write_clip(out / f"{k:03d}.mp4", sample.frames, sample.fps)
+    for name, views in filmed.items():
+        save(views, out / f"samples.{name}.safetensors", producer="sample", seed=config.seed)
+        for k, view in enumerate(views):
+            assert view.frames is not None
+            write_clip(out / f"{k:03d}.{name}.mp4", view.frames, samples[k].fps)
     show(
         {
             "samples": len(samples),

@@ -7,9 +7,9 @@ from jaxtyping import Bool, Float
 
 from dexprior.geometry.sampling import farthest_points
 from dexprior.geometry.transforms import fit_rigid, pose_multiply, transform_points
-from dexprior.types import TRACKS, ObjectTrajectory
+from dexprior.types import TRACKS, ObjectTrajectory, PriorCondition
 
-__all__ = ["chosen_points", "frame_points", "object_frame", "rigid_object"]
+__all__ = ["chosen_points", "followed_object", "frame_points", "object_frame", "rigid_object"]
 
 
 def frame_points(n: int = TRACKS, radius: float = 0.02) -> Float[np.ndarray, "n 3"]:
@@ -45,6 +45,23 @@ def rigid_object(
     return ObjectTrajectory(
         object=name, t=t, points=points, valid=np.ones(len(t), dtype=bool) if valid is None else valid, pose=pose
     )
+
+
+def followed_object(
+    t: Float[np.ndarray, " time"], points: Float[np.ndarray, "time track 3"], condition: PriorCondition
+) -> ObjectTrajectory:
+    """The object of a condition, where its points were found; a rigid one is moved by the motion that fits them best.
+
+    Args:
+        t: seconds.
+        points: of its matter, in the base frame [m].
+        condition: where they are at the start, with the object's pose there unless it deforms.
+    """
+    pose = None
+    if condition.pose is not None:
+        moved = fit_rigid(condition.points, points)
+        points, pose = transform_points(moved, condition.points), pose_multiply(moved, condition.pose)
+    return ObjectTrajectory(object="object", t=t, points=points, valid=np.ones(len(t), dtype=bool), pose=pose)
 
 
 def object_frame(thing: ObjectTrajectory) -> Float[np.ndarray, "time 7"]:

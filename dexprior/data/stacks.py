@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt8
@@ -20,14 +20,42 @@ from dexprior.config import to_plain
 from dexprior.data.shards import ShardSet, open_episodes, place_in_split
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.geometry.transforms import IDENTITY_POSE
-from dexprior.types import SIDES, Camera, ContactConfiguration, Episode, PriorCondition, Side
+from dexprior.types import (
+    SIDES,
+    Camera,
+    ContactConfiguration,
+    Episode,
+    HandTrajectory,
+    ObjectTrajectory,
+    PriorCondition,
+    Side,
+)
+from dexprior.types.episode import View
 from dexprior.types.hand import of_side
 
-__all__ = ["Stack", "fingerprint", "load_stack", "resized", "resized_camera", "split_stack", "stack_episodes"]
+__all__ = [
+    "Seen",
+    "Stack",
+    "fingerprint",
+    "load_stack",
+    "recorded_clip",
+    "resized",
+    "resized_camera",
+    "split_stack",
+    "stack_episodes",
+]
 
-_VERSION = 5
+_VERSION = 6
 """Of the kept file; one of another version is made anew."""
 _FAILED, _OTHER = "failed", "other hand"
+
+
+class Seen(NamedTuple):
+    """What one camera saw of n clips."""
+
+    frames: UInt8[np.ndarray, "clip time size size 3"]
+    cameras: list[Camera]
+    """They fit the frames."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +93,8 @@ class Stack:
     """Of the hands, in the order of `SIDES`."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Reason -> episodes of the folder that are not among the clips."""
+    views: dict[str, Seen] = field(default_factory=dict)
+    """What further cameras saw, by name: those that saw every clip."""
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -78,6 +108,7 @@ class Stack:
             conditions=[self.conditions[i] for i in ids],
             ids=tuple(self.ids[i] for i in ids),
             info=tuple(self.info[i] for i in ids),
+            views={name: Seen(seen.frames[ids], [seen.cameras[i] for i in ids]) for name, seen in self.views.items()},
         )
 
     @property
@@ -126,6 +157,14 @@ class Stack:
         """A clip's own frames."""
         return self.frames[clip, : self.length[clip]]
 
+    def views_of(self, clip: int) -> tuple[View, ...]:
+        """What further cameras saw of a clip, in its own frames."""
+        n = self.length[clip]
+        return tuple(
+            View(name=name, camera=seen.cameras[clip], frames=seen.frames[clip, :n])
+            for name, seen in self.views.items()
+        )
+
 
 _OF_FRAMES = ("wrist_pose", "finger_pose", "joints", "contact", "force")  # of a hand, one row a frame
 _ARRAYS = ("frames", "valid", *_OF_FRAMES, "points", "shows", "hand_known", "object_known", "touch_known", "place")
@@ -154,6 +193,7 @@ def stack_episodes(episodes: Sequence[Episode], size: int, *, ids: Sequence[str]
             "success": bool(e.info.get("success", True)),
             "frames": len(e.sample.frames),
             "fps": e.sample.fps,
+            "views": [view.name for view in e.views],
         }
         for name, e in zip(names, episodes)
     ]
@@ -178,23 +218,36 @@ def load_stack(folder: str | Path, size: int) -> Stack:
         tensors, meta = read_tensors(cache)
         if (meta.get("version"), meta["index"]) == (_VERSION, index):
             conditions = [from_tensors(tree, tensors) for tree in meta["conditions"]]
+            views = {
+                name: Seen(tensors[f"views/{name}"], [from_tensors(tree, tensors) for tree in trees])
+                for name, trees in meta["views"].items()
+            }
             kept: dict[str, Any] = {name: tensors[name] for name in _ARRAYS}
             return Stack(
                 **kept, conditions=conditions, ids=tuple(meta["ids"]), info=tuple(meta["info"]), fps=meta["fps"],
-                sides=tuple(meta["sides"]), left_out=meta["left_out"],
+                sides=tuple(meta["sides"]), left_out=meta["left_out"], views=views,
             )  # fmt: skip
     if not len(episodes):
         raise ArtifactError(f"{folder} holds no kept episode; make some with `dexprior data generate`")
     rows = [episodes.row(k) for k in range(len(episodes))]
-    stack = _stack(rows, lambda k: episodes.read(k, views=False), size, str(folder))
+    stack = _stack(rows, episodes.read, size, str(folder))
     tensors = {name: getattr(stack, name) for name in _ARRAYS}
-    trees = []
-    for k, condition in enumerate(stack.conditions):
-        arrays, tree = to_tensors(condition)
-        tensors |= {f"{k}/{name}": value for name, value in arrays.items()}
-        trees.append(_renamed(tree, f"{k}/"))
+    tensors |= {f"views/{name}": seen.frames for name, seen in stack.views.items()}
+
+    def trees(values: Sequence[Any], prefix: str) -> list[Any]:
+        found = []
+        for k, value in enumerate(values):
+            arrays, tree = to_tensors(value)
+            tensors.update({f"{prefix}{k}/{name}": array for name, array in arrays.items()})
+            found.append(_renamed(tree, f"{prefix}{k}/"))
+        return found
+
+    told = {
+        "conditions": trees(stack.conditions, ""),
+        "views": {name: trees(seen.cameras, f"{name}/") for name, seen in stack.views.items()},
+    }
     plain = {name: to_plain(getattr(stack, name)) for name in ("ids", "info", "fps", "sides", "left_out")}
-    write_tensors(cache, tensors, {"version": _VERSION, "index": index, "conditions": trees, **plain})
+    write_tensors(cache, tensors, {"version": _VERSION, "index": index, **told, **plain})
     return stack
 
 
@@ -223,6 +276,22 @@ def split_stack(stack: Stack, holdout: float) -> tuple[Stack, Stack]:
     held = stack.place < holdout
     held[stack.place.argmin()], held[stack.place.argmax()] = True, False
     return stack[~held], stack[held]
+
+
+def recorded_clip(stack: Stack, k: int, side: Side | None = None) -> tuple[HandTrajectory, ObjectTrajectory]:
+    """Hand and object of a recorded clip.
+
+    Raises:
+        BadInput: it shows no hand of this side, or two hands and no side is given.
+    """
+    n, h = stack.length[k], stack.hand_of(k, side)
+    t = np.arange(n) / stack.fps
+    hand = HandTrajectory(
+        t=t, side=stack.sides[h], wrist_pose=stack.wrist_pose[k, :n, h], finger_pose=stack.finger_pose[k, :n, h],
+        betas=np.zeros(10), joints=stack.joints[k, :n, h], contact=stack.contact[k, :n, h],
+        force=stack.force[k, :n, h], valid=stack.hand_known[k, :n, h], sigma=np.zeros((n, 21)), scale_known=True,
+    )  # fmt: skip
+    return hand, ObjectTrajectory(object="object", t=t, points=stack.points[k, :n], valid=stack.object_known[k, :n])
 
 
 def resized(frames: UInt8[np.ndarray, "time height width 3"], size: int) -> UInt8[np.ndarray, "time size size 3"]:
@@ -261,7 +330,9 @@ def _stack(rows: Sequence[dict[str, Any]], read: Callable[[int], Episode], size:
         raise BadInput(f"{where}: clips at {', '.join(f'{r:g}' for r in sorted(rates))} frames a second: not one rate")
     time = max(rows[k]["frames"] for k in chosen)
     sides = tuple(side for side in SIDES if any(side in rows[k].get("hands", ()) for k in chosen))
+    every = [name for name in rows[chosen[0]].get("views", ()) if all(name in rows[k].get("views", ()) for k in chosen)]
     arrays: dict[str, Any] = {}
+    views: dict[str, Seen] = {}
     conditions: list[PriorCondition] = []
     ids: list[str] = []
     info: list[dict[str, Any]] = []
@@ -276,6 +347,13 @@ def _stack(rows: Sequence[dict[str, Any]], read: Callable[[int], Episode], size:
                     f"{rest.shape[1:]}"
                 )
             rest[len(ids)] = value
+        for view in episode.views:
+            if view.name in every and view.frames is not None:
+                if view.name not in views:
+                    views[view.name] = Seen(np.empty((len(chosen), time, size, size, 3), dtype=np.uint8), [])
+                last = len(view.frames) - 1
+                views[view.name].frames[len(ids)] = resized(view.frames, size)[np.minimum(np.arange(time), last)]
+                views[view.name].cameras.append(resized_camera(view.camera, size))
         condition = episode.condition
         conditions.append(replace(condition, camera=resized_camera(condition.camera, size)))
         ids.append(str(rows[k]["id"]))
@@ -283,6 +361,7 @@ def _stack(rows: Sequence[dict[str, Any]], read: Callable[[int], Episode], size:
     return Stack(
         **arrays, conditions=conditions, ids=tuple(ids), info=tuple(info), fps=float(min(rates)), sides=sides,
         left_out={k: n for k, n in left_out.items() if n},
+        views={name: seen for name, seen in views.items() if len(seen.cameras) == len(ids)},
     )  # fmt: skip
 
 

@@ -15,25 +15,28 @@ from dexprior.artifacts import save
 from dexprior.behavior import BehaviorConfig, BehaviorPrior
 from dexprior.config import validate
 from dexprior.data.demonstrating import condition_of
-from dexprior.data.stacks import Stack
+from dexprior.data.stacks import Stack, recorded_clip
 from dexprior.envs.hardware import gate_config, why_no_gate
 from dexprior.envs.panel import Panel
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import yaw_of
 from dexprior.geometry.transforms import fit_rigid, pose_multiply
 from dexprior.pipeline.settings import BankConfig
-from dexprior.pipeline.stages import recorded_clip
 from dexprior.pipeline.worlds import judging_worlds
 from dexprior.policy.rollout import prior_policy, run_episodes
+from dexprior.pose.estimator import PoseEstimator
+from dexprior.pose.fusion import Source, read_sample
 from dexprior.prior.sampling import HandObjectPipeline, load_prior
 from dexprior.retarget.gripper import GripperConfig, ToolTrajectory, retarget_to_gripper
 from dexprior.retarget.grips import Follower, grip_map
 from dexprior.robots.rigs import Rig
 from dexprior.types import HandTrajectory, ObjectTrajectory, PriorCondition, VideoSample
+from dexprior.types.episode import View
 from dexprior.worlds.tasks import SUITE, Task, robot_task, strategies_of
 from dexprior.worlds.tasks.actions import MAX_TWIST
+from dexprior.worlds.tasks.scene import camera
 
-__all__ = ["Clip", "clips_of_stack", "follow", "gripper_of", "gripper_settings", "make_bank", "sample_prior"]
+__all__ = ["Clip", "clips_of_stack", "film", "follow", "gripper_of", "gripper_settings", "make_bank", "sample_prior"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,13 +61,16 @@ class Clip:
         *,
         scene: dict[str, Any],
         settings: dict[str, Any] | None = None,
-        hand: HandTrajectory | None = None,
+        reader: PoseEstimator | None = None,
+        source: Source = "motion",
+        views: Sequence[View] = (),
     ) -> Clip:
-        """A sample of the prior for a condition of a scene; `hand` takes the place of the sample's own."""
+        """A sample of the prior for a condition of a scene; the `reader` is needed where the source is not the sample's
+        own motion, and sees the `views` as well."""
+        hand, thing = read_sample(sample, condition, reader, source, views)
         return cls(
-            settings=settings or {}, scene=scene, hand=sample.hand if hand is None else hand,
-            thing=sample.object, surface=condition.cloud[condition.moves],
-        )  # fmt: skip
+            settings=settings or {}, scene=scene, hand=hand, thing=thing, surface=condition.cloud[condition.moves]
+        )
 
 
 def clips_of_stack(stack: Stack) -> list[Clip]:
@@ -131,6 +137,23 @@ def sample_prior(
             video_steps=settings.video_steps,
         )  # fmt: skip
     return samples
+
+
+def film(
+    prior: HandObjectPipeline,
+    samples: Sequence[VideoSample],
+    conditions: Sequence[PriorCondition],
+    cameras: Sequence[str],
+    settings: BankConfig,
+    *,
+    seed: int,
+) -> dict[str, list[View]]:
+    """Samples as further cameras of the tasks see them, by camera."""
+    size = prior.denoiser.config.size
+    return {
+        name: prior.film(samples, conditions, camera(name, size), name, seed=seed, video_steps=settings.video_steps)
+        for name in cameras
+    }
 
 
 def first_way(task: str, seconds: float) -> str:

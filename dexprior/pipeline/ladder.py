@@ -19,7 +19,7 @@ from dexprior.data.demonstrating import condition_of, generate_demonstrations
 from dexprior.data.stacks import Stack, load_stack
 from dexprior.envs.hardware import why_no_gate
 from dexprior.errors import ArtifactError, BadInput
-from dexprior.pipeline.following import Clip, clips_of_stack, follow, sample_prior
+from dexprior.pipeline.following import Clip, clips_of_stack, film, follow, sample_prior
 from dexprior.pipeline.settings import LineConfig
 from dexprior.pipeline.stages import run_stage
 from dexprior.pipeline.steps import Step, run_steps
@@ -27,12 +27,13 @@ from dexprior.pipeline.worlds import SCORING, JudgingWorld, judging_worlds
 from dexprior.policy.actor import load_actor
 from dexprior.policy.gated import run_gated
 from dexprior.policy.rollout import Policy, actor_policy, expert_policy, prior_policy, run_episodes
-from dexprior.pose.estimator import estimate, load_estimator
-from dexprior.pose.fusion import fuse_hands
+from dexprior.pose.estimator import load_estimator
+from dexprior.pose.fusion import Source
 from dexprior.prior.sampling import HandObjectPipeline, load_prior
 from dexprior.progress import say
 from dexprior.stats import Rate
 from dexprior.types import PriorCondition, VideoSample
+from dexprior.types.episode import View
 from dexprior.worlds.tasks import Scenes, robot_task
 
 if TYPE_CHECKING:
@@ -46,8 +47,8 @@ RUNGS = {
     "demonstration": "human demonstrations of the scoring scenes, retargeted and followed",
     "sample": "the prior's samples under the same conditions",
     "made condition": "its samples under conditions made for the same scenes",
-    "pixels": "the hand that the pose estimator reads from the samples' frames",
-    "fused": "that hand and the sample's own, fused",
+    "pixels": "the hand and the object that the pose estimator reads from the samples' frames",
+    "fused": "these and the sample's own motion, fused",
     "bank": "samples of the training scenes, followed in them",
     "imitation": "the bank imitated: the warm-up of the next two",
     "policy": "PPO with the KL to the bank",
@@ -227,6 +228,10 @@ def _sample(config: LineConfig, folder: Path) -> dict[str, Any]:
         for name, conditions in (("sample", held.conditions), ("made condition", made)):
             samples = sample_prior(prior, conditions, config.bank, seed=SCORING)
             save(samples, folder / "samples" / f"{name}.safetensors", producer="ladder", seed=SCORING)
+            if name == "sample":
+                cameras = config.demonstrations.cameras[1:]
+                for view, seen in film(prior, samples, conditions, cameras, config.bank, seed=SCORING).items():
+                    save(seen, folder / "samples" / f"{name}.{view}.safetensors", producer="ladder", seed=SCORING)
         return {"judged": list(held.ids), "left_out": len(judged) - len(held)}
 
     return run_stage(folder / "samples", "samples", _settings(line), SCORING, work, parents=line.made("02-prior"))
@@ -281,15 +286,16 @@ def _clips(line: Line, folder: Path, rung: str) -> list[Clip]:
     files, made = folder / "samples", rung == "made condition"
     conditions = load_all(files / "conditions.safetensors", PriorCondition) if made else held.conditions
     samples = load_all(files / f"{rung if made else 'sample'}.safetensors", VideoSample)
-    hands = [s.hand for s in samples]
-    if rung in ("pixels", "fused"):
-        reader = load_estimator(line.folder["03-estimator"] / "estimator.safetensors")
-        hands = [estimate(reader, s.frames, s.camera, s.fps) for s in samples]
-        if rung == "fused":
-            hands = [fuse_hands(seen, s.hand) for seen, s in zip(hands, samples)]
+    source: Source = "pixels" if rung == "pixels" else "fused" if rung == "fused" else "motion"
+    reader = None if source == "motion" else load_estimator(line.folder["03-estimator"] / "estimator.safetensors")
+    seen = [
+        load_all(files / f"sample.{view}.safetensors", View)
+        for view in ([] if reader is None else line.config.demonstrations.cameras[1:])
+    ]
+    views = zip(*seen) if seen else [()] * len(samples)
     return [
-        Clip.of_sample(s, k, scene=clip.scene, settings=clip.settings, hand=hand)
-        for s, k, clip, hand in zip(samples, conditions, recorded, hands)
+        Clip.of_sample(s, k, scene=clip.scene, settings=clip.settings, reader=reader, source=source, views=v)
+        for s, k, clip, v in zip(samples, conditions, recorded, views)
     ]
 
 

@@ -96,7 +96,7 @@ class Line:
         results = run_steps(steps, jobs=self.jobs, threads=self.threads, began=begin, ended=end)
         self._record(again=True)
         found = {name: results[name] for name in STAGES}
-        found["03-estimator"] = found["03-estimator"] | results[_DISAGREEMENT]
+        found["03-estimator"] = found["03-estimator"] | {"samples": results[_READING]}
         return found
 
     def steps(self) -> dict[str, Step]:
@@ -117,7 +117,7 @@ class Line:
         c, d = self.config, self.folder
         stages_: dict[str, Callable[[], dict[str, Any]]] = {
             "01-demonstrations": self.demonstrations, "02-prior": self.prior, "03-estimator": self.estimator,
-            _DISAGREEMENT: self.disagreement, "04-behavior": self.behavior,
+            _READING: self.reading, "04-behavior": self.behavior,
             "05-imitation": lambda: self.policy(stage, warm_up_of(c.policy)),
             "06-policy": lambda: self.policy(stage, c.policy, warm=True),
             "07-policy-no-kl": lambda: self.policy(stage, replace(c.policy, kl_start=0.0), warm=True),
@@ -179,12 +179,12 @@ class Line:
             holdout=c.prior.holdout,
         )  # fmt: skip
 
-    def disagreement(self) -> dict[str, Any]:
+    def reading(self) -> dict[str, Any]:
         """What the estimator reads from the prior's samples against their own motion, beside its training: it waits
         for no prior."""
         c = self.config
-        return stages.stage_disagreement(
-            c.estimator, self.folder["02-prior"], self.folder["03-estimator"], Path(c.out) / _DISAGREEMENT, seed=c.seed
+        return stages.stage_reading(
+            c.estimator, self.folder["02-prior"], self.folder["03-estimator"], Path(c.out) / _READING, seed=c.seed
         )
 
     def behavior(self) -> dict[str, Any]:
@@ -219,12 +219,12 @@ def do_stage(config: LineConfig, stage: str) -> dict[str, Any]:
     return Line(config).do(stage)
 
 
-_DISAGREEMENT = "03-estimator/disagreement"
+_READING = "03-estimator/samples"
 _NEEDS = {
     "01-demonstrations": (), "02-prior": ("01-demonstrations",), "10-collision": (), "08-policy-plain": (),
     "04-behavior": ("02-prior",), "03-estimator": ("01-demonstrations",), "05-imitation": ("04-behavior",),
     "06-policy": ("05-imitation",), "07-policy-no-kl": ("05-imitation",), "11-ledger": ("06-policy",),
-    _DISAGREEMENT: ("02-prior", "03-estimator"), "09-ladder": (), "12-backends": ("06-policy", "10-collision"),
+    _READING: ("02-prior", "03-estimator"), "09-ladder": (), "12-backends": ("06-policy", "10-collision"),
 }  # fmt: skip
 """What each stage needs, in the order in which they are begun: what much waits for comes first. The ladder's parts say
 what they need."""

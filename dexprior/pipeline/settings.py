@@ -66,7 +66,7 @@ class LineConfig:
     """Threads of torch in each stage; 0 takes one per core, shared by the stages that run side by side."""
     jobs: Annotated[int, Ge(0)] = 0
     """Stages that run side by side, each in a process of its own; 0 takes two where there are two cores."""
-    demonstrations: TaskDemonstrationConfig = TaskDemonstrationConfig(n=320, size=48, cameras=("front",), depth=())
+    demonstrations: TaskDemonstrationConfig = TaskDemonstrationConfig(n=320, size=48, depth=())
     """Human demonstrations."""
     prior: PriorConfig = PriorConfig(steps=600, video_every=3, holdout=0.1)
     """Video prior."""

@@ -13,16 +13,17 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import numpy as np
+import torch
 from accelerate import PartialState
 
-from dexprior.artifacts import RunFolder, file_hash, load_all, load_module, save
+from dexprior.artifacts import RunFolder, file_hash, load_module, save
 from dexprior.behavior import BehaviorConfig, BehaviorPrior, Recordings, read_recordings
 from dexprior.collision.stage import CollisionConfig
 from dexprior.collision.stage import run as run_collision
 from dexprior.config import Ge, config, config_hash, to_plain, validate
 from dexprior.data.impacts import find_ellipse_impacts
 from dexprior.data.plain_clips import PlainClips
-from dexprior.data.stacks import Stack, fingerprint, load_stack, split_stack
+from dexprior.data.stacks import Stack, fingerprint, load_stack, recorded_clip, split_stack
 from dexprior.envs.base import EngineName
 from dexprior.envs.factory import BackendConfig, make_backend
 from dexprior.envs.messages import task_from_plain, task_to_plain
@@ -34,22 +35,15 @@ from dexprior.policy.actor import SCHEMA as ACTOR
 from dexprior.policy.actor import load_actor, save_actor
 from dexprior.policy.ppo import PpoConfig, train_ppo
 from dexprior.policy.rollout import Episodes, actor_policy, run_episodes
-from dexprior.pose.estimator import (
-    EstimatorConfig,
-    PoseEstimator,
-    estimate,
-    joint_error,
-    load_estimator,
-    save_estimator,
-    train_estimator,
-)
+from dexprior.pose.estimator import EstimatorConfig, load_estimator, save_estimator, train_estimator
+from dexprior.pose.evaluation import claim_of, read_stack, reading_errors
+from dexprior.pose.fusion import read_sample
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.evaluation import evaluate_prior
 from dexprior.prior.familiarity import Familiarity
 from dexprior.prior.sampling import load_prior, save_prior
 from dexprior.prior.training import PriorConfig, train_prior
 from dexprior.stats import Family, Rate, bootstrap_mean, compare_pairs
-from dexprior.types import HandTrajectory, ObjectTrajectory, Side, VideoSample
 from dexprior.worlds.tasks import Task, inject, learned_family
 from dexprior.worlds.tasks.actions import MAX_TWIST
 
@@ -57,16 +51,15 @@ __all__ = [
     "EvaluationConfig",
     "files_of_prior",
     "parents_of",
-    "recorded_clip",
     "run_stage",
     "run_world",
     "seen_through",
     "stage_collision",
-    "stage_disagreement",
     "stage_estimator",
     "stage_evaluation",
     "stage_policy",
     "stage_prior",
+    "stage_reading",
     "trained_sensors",
     "trained_task",
 ]
@@ -121,6 +114,7 @@ def stage_prior(
         few = held_out[:24]
         samples = pipeline(few.conditions, seed=seed, provenance={"checkpoint": str(folder.name)})
         save(samples, folder / "samples.safetensors", producer="prior", seed=seed, config=config)
+        save(few.conditions, folder / "conditions.safetensors", producer="prior", seed=seed)
         return evaluate_prior(samples, few, train)
 
     parents = parents_of(*([] if videos is None else [videos / "metadata.json"]))
@@ -130,46 +124,40 @@ def stage_prior(
 def stage_estimator(
     config: EstimatorConfig, demonstrations: Path, folder: Path, *, seed: int, holdout: float
 ) -> dict[str, Any]:
-    """Train the pose estimator; its error on held-out clips."""
+    """Train the pose estimator; its errors on held-out clips, as `reading_errors` tells them, and how many they are."""
 
     def work() -> dict[str, Any]:
         train, held_out = split_stack(load_stack(demonstrations, config.size).of_sides((config.side,)), holdout)
         model = train_estimator(train, config, folder, seed=seed)
+        read, true = read_stack(model, held_out), [recorded_clip(held_out, k) for k in range(len(held_out))]
+        model.claim.copy_(torch.tensor(claim_of(read, true)))
         save_estimator(model, folder / "estimator.safetensors", seed=seed)
-        errors, wrist = [], []
-        for k in range(len(held_out)):
-            n = held_out.length[k]
-            hand = estimate(model, held_out.seen(k), held_out.conditions[k].camera, held_out.fps)
-            errors.append(np.linalg.norm(hand.joints - held_out.joints[k, :n, 0], axis=-1).mean(axis=-1))
-            wrist.append(np.linalg.norm(hand.wrist_pose[:, :3] - held_out.wrist_pose[k, :n, 0, :3], axis=-1))
-        return {
-            "clips": len(held_out),
-            "joint_error_mm": _mean_mm(np.array([e.mean() for e in errors])),
-            "joint_error_median_mm": float(1000 * np.median(np.concatenate(errors))),
-            "wrist_error_mm": _mean_mm(np.array([w.mean() for w in wrist])),
-        }
+        return {"clips": len(held_out), **reading_errors(read_stack(model, held_out), true)}
 
     return run_stage(folder, "estimator", config, seed, work, parents=(fingerprint(demonstrations),))
 
 
-def stage_disagreement(
-    config: EstimatorConfig, prior: Path, estimator: Path, folder: Path, *, seed: int
-) -> dict[str, Any]:
-    """Disagreement of the pose estimator with the motion stream of the prior, on the samples in the prior's folder.
+def stage_reading(config: EstimatorConfig, prior: Path, estimator: Path, folder: Path, *, seed: int) -> dict[str, Any]:
+    """What the pose estimator reads from the samples in the prior's folder, against their own motion.
 
     Returns:
-        `disagreement_with_prior_mm`: mean over samples with its interval; None where none shows the estimator's side.
+        As `reading_errors`; nothing where no sample shows the estimator's side.
     """
 
     def work() -> dict[str, Any]:
         model = load_estimator(estimator / "estimator.safetensors")
         samples = load_all(prior / "samples.safetensors", VideoSample)
-        shown = [s for s in samples if config.side in [hand.side for hand in s.hands]]
-        apart = [joint_error(_estimated(model, s), s.of_side(config.side)).mean() for s in shown]
-        return {"disagreement_with_prior_mm": _mean_mm(np.array(apart)) if apart else None}
+        conditions = load_all(prior / "conditions.safetensors", PriorCondition)
+        shown = [
+            (sample, condition)
+            for sample, condition in zip(samples, conditions)
+            if config.side in [hand.side for hand in sample.hands]
+        ]
+        read = [read_sample(*pair, model, "pixels") for pair in shown]
+        return reading_errors(read, [read_sample(*pair, model, "motion") for pair in shown]) if shown else {}
 
     parents = parents_of(prior / "samples.safetensors", estimator / "estimator.safetensors")
-    return run_stage(folder, "estimator-disagreement", config, seed, work, parents=parents)
+    return run_stage(folder, "estimator-reading", config, seed, work, parents=parents)
 
 
 def stage_collision(config: CollisionConfig, folder: Path, *, seed: int) -> dict[str, Any]:
@@ -453,31 +441,6 @@ def _learned(config: PriorConfig, demonstrations: Path) -> Stack:
     """The clips with the hands that a prior learns."""
     stack = load_stack(demonstrations, config.size)
     return stack if config.sides is None else stack.of_sides(config.sides)
-
-
-def _estimated(model: PoseEstimator, sample: VideoSample) -> HandTrajectory:
-    return estimate(model, sample.frames, sample.camera, sample.fps)
-
-
-def recorded_clip(stack: Stack, k: int, side: Side | None = None) -> tuple[HandTrajectory, ObjectTrajectory]:
-    """Hand and object of a recorded clip.
-
-    Raises:
-        BadInput: it shows no hand of this side, or two hands and no side is given.
-    """
-    n, h = stack.length[k], stack.hand_of(k, side)
-    t = np.arange(n) / stack.fps
-    hand = HandTrajectory(
-        t=t, side=stack.sides[h], wrist_pose=stack.wrist_pose[k, :n, h], finger_pose=stack.finger_pose[k, :n, h],
-        betas=np.zeros(10), joints=stack.joints[k, :n, h], contact=stack.contact[k, :n, h],
-        force=stack.force[k, :n, h], valid=stack.hand_known[k, :n, h], sigma=np.zeros((n, 21)), scale_known=True,
-    )  # fmt: skip
-    return hand, ObjectTrajectory(object="object", t=t, points=stack.points[k, :n], valid=stack.object_known[k, :n])
-
-
-def _mean_mm(values: np.ndarray) -> dict[str, float]:
-    mean, low, high = bootstrap_mean(1000 * values)
-    return {"mean": mean, "low": low, "high": high}
 
 
 def files_of_prior(prior: Path) -> tuple[str, ...]:

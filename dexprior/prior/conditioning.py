@@ -14,13 +14,13 @@ from torch import Tensor, nn
 
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat, rot6d_from_matrix
+from dexprior.geometry.torch_camera import CAMERA_SIZE, camera_rows
 from dexprior.geometry.transforms import IDENTITY_POSE
-from dexprior.types import Camera, ContactConfiguration, PriorCondition, Side
+from dexprior.types import ContactConfiguration, PriorCondition, Side
 
 __all__ = ["ConditionEncoder", "condition_tensors", "embed_text", "frame_of_target", "straight_path", "window_of"]
 
 CONFIGURATION_SIZE = 3 + 6 + 45 + 5 + 15 + 10
-CAMERA_SIZE = 4 + 12
 TEXT_SIZE = 128
 
 
@@ -106,14 +106,8 @@ def _configuration(c: ContactConfiguration) -> Float[np.ndarray, 84]:
 def _cameras(conditions: list[PriorCondition], frames: int | None) -> list[Float[np.ndarray, "*time 16"]]:
     paths = [len(c.camera.T_base_cam) for c in conditions if c.camera.moves]
     time = max(paths, default=1) if frames is None else frames
-    rows = [_camera(c.camera, time if paths else 1) for c in conditions]
+    rows = [camera_rows(c.camera, time if paths else 1) for c in conditions]
     return rows if paths else [row[0] for row in rows]
-
-
-def _camera(camera: Camera, frames: int) -> Float[np.ndarray, "frames 16"]:
-    scaled = camera.K / np.array([[camera.width], [camera.height], [1.0]])
-    intrinsics = [scaled[0, 0], scaled[1, 1], scaled[0, 2], scaled[1, 2]]
-    return np.concatenate([np.tile(intrinsics, (frames, 1)), camera.poses(frames)[:, :3].reshape(frames, 12)], axis=1)
 
 
 def window_of(condition: dict[str, Tensor], start: Int[Tensor, " batch"], frames: int) -> dict[str, Tensor]:

@@ -8,10 +8,11 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from dexprior.geometry.torch_camera import project, splat
 from dexprior.prior.motion import HANDS, joints_of, points_of
 from dexprior.types import Side
 
-__all__ = ["control_maps", "fixed_map", "map_channels", "project"]
+__all__ = ["control_maps", "fixed_map", "map_channels"]
 
 _OF_HAND, _OF_SCENE = 7, 3
 _WIDTHS = ([0.03] * 6 + [0.05], [0.02, 0.015])
@@ -22,23 +23,6 @@ def map_channels(hands: int) -> int:
     """Wrist and palm, five fingers and forearm of the first hand; object centre, object points, the scene's other
     points; then the same seven of a second hand."""
     return _OF_HAND * hands + _OF_SCENE
-
-
-def project(
-    camera: Float[Tensor, "batch *time 16"], points: Float[Tensor, "batch *n 3"]
-) -> Float[Tensor, "batch *n 2"]:
-    """Image coordinates in [0, 1] of points in the base frame.
-
-    Args:
-        camera: focal lengths and centre as shares of the image, then T_base_cam's upper 3x4 block, row by row; one, or
-            one for each frame of points (batch, time, n, 3).
-    """
-    shape = (*camera.shape[:-1], *([1] * (points.ndim - camera.ndim)))
-    T = camera[..., 4:].reshape(*shape, 3, 4)
-    local = torch.einsum("...ji,...j->...i", T[..., :3], points - T[..., 3])
-    depth = local[..., 2].clamp(min=0.05)
-    focal, centre = camera[..., 0:2].reshape(*shape, 2), camera[..., 2:4].reshape(*shape, 2)
-    return focal * local[..., :2] / depth[..., None] + centre
 
 
 def control_maps(
@@ -70,7 +54,7 @@ def control_maps(
         known = shown if known is None else known & shown
     drawn = []
     for part, (group, width) in enumerate(zip(groups, widths)):
-        maps = torch.stack([_splat(project(condition["camera"], g), size, w) for g, w in zip(group, width)], dim=2)
+        maps = torch.stack([splat(project(condition["camera"], g), size, w) for g, w in zip(group, width)], dim=2)
         drawn.append(maps if known is None else maps * known[..., part, None, None, None].to(maps))
     fixed = fixed_map(condition, size)[:, :, None].expand(-1, motion.shape[1], -1, -1, -1)
     return torch.cat([*drawn[:2], fixed, *drawn[2:]], dim=2)
@@ -87,18 +71,4 @@ def _hand(motion: Float[Tensor, "batch time motion"], side: Side, hand: int) -> 
 def fixed_map(condition: dict[str, Tensor], size: int) -> Float[Tensor, "batch time size size"]:
     """The cloud's points that do not move, as one map; as one a frame where the camera does."""
     pixels = project(condition["camera"], condition["cloud"][:, None, :, :3])
-    return _splat(pixels, size, 0.015, ~condition["moves"][:, None])
-
-
-def _splat(
-    pixels: Float[Tensor, "batch time n 2"],
-    size: int,
-    width: float,
-    drawn: Bool[Tensor, "batch time n"] | None = None,
-) -> Float[Tensor, "batch time size size"]:
-    grid = (torch.arange(size, device=pixels.device, dtype=pixels.dtype) + 0.5) / size
-    gauss = torch.exp(-0.5 * ((grid - pixels[..., None]) / width) ** 2)
-    x, y = gauss[..., 0, :], gauss[..., 1, :]
-    if drawn is not None:
-        y = y * drawn[..., None].to(y)
-    return (y.transpose(-1, -2) @ x).clamp(max=1.0)
+    return splat(pixels, size, 0.015, ~condition["moves"][:, None])

@@ -6,6 +6,7 @@ two hands   | the same, of the right hand                              | wrist, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,13 +24,14 @@ from dexprior.geometry.rotations import (
 from dexprior.geometry.torch_rotations import matrix_from_axis_angle
 from dexprior.geometry.torch_rotations import matrix_from_rot6d as torch_matrix_from_rot6d
 from dexprior.hands.skeleton import forward_torch
-from dexprior.types import TRACKS, Side
+from dexprior.types import TRACKS, Side, VideoSample
 
 __all__ = [
     "HANDS",
     "POINTS",
     "Places",
     "decode_motion",
+    "encode_clip",
     "encode_motion",
     "joints_of",
     "known_motion",
@@ -80,12 +82,34 @@ def encode_motion(stack: Stack) -> Float[np.ndarray, "clip time motion"]:
     motion = np.zeros((*stack.valid.shape, motion_size(len(stack.sides))))
     motion[..., POINTS] = stack.points.reshape(*stack.points.shape[:2], -1)
     for k, places in enumerate(HANDS[: len(stack.sides)]):
-        motion[..., places.wrist] = stack.wrist_pose[:, :, k, :3]
-        motion[..., places.rotation] = rot6d_from_matrix(matrix_from_quat(stack.wrist_pose[:, :, k, 3:]))
-        motion[..., places.fingers] = stack.finger_pose[:, :, k]
-        motion[..., places.contact] = stack.contact[:, :, k]
-        motion[..., places.force] = np.log1p(stack.force[:, :, k])
+        parts = (stack.wrist_pose, stack.finger_pose, stack.contact, stack.force)
+        _put_hand(motion, places, *(part[:, :, k] for part in parts))
     return motion
+
+
+def encode_clip(clip: VideoSample, sides: Sequence[Side]) -> Float[np.ndarray, "time motion"]:
+    """Motion vectors of one clip; zeros for a hand of these sides that it does not show."""
+    motion = np.zeros((len(clip.frames), motion_size(len(sides))))
+    motion[:, POINTS] = clip.object.points.reshape(len(motion), -1)
+    for hand in clip.hands:
+        places = HANDS[sides.index(hand.side)]
+        _put_hand(motion, places, hand.wrist_pose, hand.finger_pose, hand.contact, hand.force)
+    return motion
+
+
+def _put_hand(
+    motion: Float[np.ndarray, "*batch motion"],
+    places: Places,
+    wrist_pose: Float[np.ndarray, "*batch 7"],
+    finger_pose: Float[np.ndarray, "*batch 45"],
+    contact: Float[np.ndarray, "*batch 5"],
+    force: Float[np.ndarray, "*batch 5"],
+) -> None:
+    motion[..., places.wrist] = wrist_pose[..., :3]
+    motion[..., places.rotation] = rot6d_from_matrix(matrix_from_quat(wrist_pose[..., 3:]))
+    motion[..., places.fingers] = finger_pose
+    motion[..., places.contact] = contact
+    motion[..., places.force] = np.log1p(force)
 
 
 def known_motion(stack: Stack) -> Bool[np.ndarray, "clip time motion"]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +16,16 @@ from torch import Tensor
 
 from dexprior.artifacts import make_header, read_object, write_json
 from dexprior.data.contacts import contact_schedule
+from dexprior.data.objects import followed_object
 from dexprior.data.stacks import resized_camera
 from dexprior.errors import ArtifactError, BadInput
-from dexprior.geometry.transforms import fit_rigid, pose_multiply, transform_points
 from dexprior.hands.skeleton import forward
 from dexprior.prior.conditioning import condition_tensors, window_of
 from dexprior.prior.denoiser import LOW, JointDenoiser
 from dexprior.prior.familiarity import Familiarity
-from dexprior.prior.motion import POINTS, decode_motion
-from dexprior.types import ContactConfiguration, HandTrajectory, ObjectTrajectory, PriorCondition, Side, VideoSample
+from dexprior.prior.motion import POINTS, decode_motion, encode_clip
+from dexprior.types import Camera, ContactConfiguration, HandTrajectory, PriorCondition, Side, VideoSample
+from dexprior.types.episode import View
 
 __all__ = ["HandObjectPipeline", "load_prior", "save_prior"]
 
@@ -144,7 +146,7 @@ class HandObjectPipeline(DiffusionPipeline):
                 velocity = (video - clean) / sigma[:, None, None, None, None]
                 video = self.video_scheduler.step(velocity, self.video_scheduler.timesteps[v], video)[0]
                 low = _lowered(video)
-        pixels = ((video.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 1, 3, 4, 2).cpu().numpy()
+        pixels = _pixels(video)
         physical = net.physical(motion).double().cpu().numpy()
         origin = {"source": "prior", "seed": seed, **(provenance or {})}
         told: list[dict[str, float]] = [{}] * len(conditions)
@@ -156,12 +158,66 @@ class HandObjectPipeline(DiffusionPipeline):
             for k, (c, m, p, n) in enumerate(zip(conditions, physical, pixels, lengths))
         ]
 
+    @torch.no_grad()
+    def film(
+        self,
+        samples: Sequence[VideoSample],
+        conditions: Sequence[PriorCondition],
+        camera: Camera,
+        name: str,
+        *,
+        seed: int = 0,
+        video_steps: int = 2,
+    ) -> list[View]:
+        """The same motions as another camera sees them; the motion stays what it is.
+
+        Args:
+            samples: of this prior.
+            conditions: that they were sampled for.
+            camera: that sees them; calibrated for any size.
+            name: of the views.
+            seed: of the video's noise, by sample and name.
+            video_steps: Euler steps of the video stream.
+
+        Raises:
+            BadInput: as many samples as conditions are asked for, or a camera that moves through another number of
+                frames.
+        """
+        if len(samples) != len(conditions):
+            raise BadInput(f"{len(samples)} samples of {len(conditions)} conditions: one each")
+        net = self.denoiser
+        size = net.config.size
+        begin = torch.zeros(1, dtype=torch.long, device=self.device)
+        sigmas = np.linspace(1.0, 1.0 / (video_steps + 1), video_steps)
+        camera, views = resized_camera(camera, size), []
+        for k, (sample, condition) in enumerate(zip(samples, conditions)):
+            n = len(sample.frames)
+            self.video_scheduler.set_timesteps(sigmas=sigmas, device=self.device)
+            camera.check_frames(n, f"view {name!r} of sample {k}")
+            asked = condition_tensors([replace(condition, camera=camera)], n, sides=net.sides)
+            motion = torch.from_numpy(encode_clip(sample, net.sides).astype(np.float32)).to(self.device)
+            told = window_of({key: value.to(self.device) for key, value in asked.items()}, begin, n)
+            guide = net.guide_video(net.standard(motion)[None], told)
+            video = self._noise([k], (n, 3, size, size), seed, 2 + zlib.crc32(name.encode()))
+            for step in range(video_steps):
+                sigma = self.video_scheduler.sigmas[step].expand(1).to(video)
+                clean = net.denoise_video(video, sigma, guide)
+                velocity = (video - clean) / sigma[:, None, None, None, None]
+                video = self.video_scheduler.step(velocity, self.video_scheduler.timesteps[step], video)[0]
+            views.append(View(name=name, camera=camera, frames=_pixels(video)[0]))
+        return views
+
     def _noise(self, draws: Sequence[int], shape: tuple[int, ...], seed: int, stream: int) -> Tensor:
         rows = []
         for k in draws:
             entropy = int(np.random.default_rng([seed, stream, k]).integers(2**62))
             rows.append(torch.randn(shape, generator=torch.Generator().manual_seed(entropy)))
         return torch.stack(rows).to(self.device)
+
+
+def _pixels(video: Float[Tensor, "batch time 3 size size"]) -> UInt8[np.ndarray, "batch time size size 3"]:
+    """Frames in [-1, 1] as bytes."""
+    return ((video.clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 1, 3, 4, 2).cpu().numpy()
 
 
 def _lowered(video: Float[Tensor, "batch time 3 size size"]) -> Float[Tensor, "batch time 3 low low"]:
@@ -233,11 +289,7 @@ def _sample(
     n = len(frames)
     t = np.arange(n) / fps
     hands = [_sampled_hand(start, decode_motion(motion, sides.index(start.side)), t) for start in condition.start]
-    points, pose = motion[:, POINTS].reshape(n, -1, 3), None
-    if condition.pose is not None:
-        moved = fit_rigid(condition.points, points)
-        points, pose = transform_points(moved, condition.points), pose_multiply(moved, condition.pose)
-    thing = ObjectTrajectory(object="object", t=t, points=points, valid=np.ones(n, dtype=bool), pose=pose)
+    thing = followed_object(t, motion[:, POINTS].reshape(n, -1, 3), condition)
     return VideoSample(
         frames=frames,
         fps=fps,

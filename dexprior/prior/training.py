@@ -16,12 +16,13 @@ from dexprior.config import Ge, Gt, Le, config
 from dexprior.data.plain_clips import PlainClips
 from dexprior.data.stacks import Stack, resized
 from dexprior.errors import BadInput
+from dexprior.geometry.torch_camera import camera_rows, project
 from dexprior.prior.conditioning import condition_tensors, window_of
 from dexprior.prior.denoiser import LOW, JointDenoiser
-from dexprior.prior.maps import fixed_map, map_channels, project
+from dexprior.prior.maps import fixed_map, map_channels
 from dexprior.prior.motion import HANDS, POINTS, encode_motion, joints_of, known_motion, points_of, standardise
 from dexprior.progress import TrainingLog
-from dexprior.types import Side
+from dexprior.types import Camera, Side
 
 __all__ = ["PriorConfig", "PriorData", "batch_losses", "draw_batch", "train_prior", "video_tensor"]
 
@@ -100,6 +101,9 @@ class PriorData:
         self.mean, self.spread = standardise(motion, known)
         self.motion, self.known = torch.from_numpy(motion.astype(np.float32)), torch.from_numpy(known)
         self.condition = condition_tensors(stack.conditions, len(rows), sides=stack.sides)
+        self.views = tuple(stack.views.values())
+        moving = any(camera.moves for seen in self.views for camera in seen.cameras)
+        self.cameras = [_camera_tensor(seen.cameras, len(rows) if moving else 1) for seen in self.views]
         self.size = stack.frames.shape[2]
         self.low: UInt8[np.ndarray, "clip time low low 3"] = np.stack(
             [resized(clip, self.size // LOW)[rows] for clip in stack.frames]
@@ -109,14 +113,37 @@ class PriorData:
         return len(self.frames)
 
     def video(
-        self, clips: np.ndarray, starts: np.ndarray, window: int, device: torch.device
-    ) -> Float[Tensor, "batch window 3 size size"]:
-        """Windows of frames in [-1, 1]."""
-        return video_tensor(np.stack([self.frames[c, s : s + window] for c, s in zip(clips, starts)]), device)
+        self, clips: np.ndarray, starts: np.ndarray, window: int, views: np.ndarray, device: torch.device
+    ) -> tuple[Float[Tensor, "batch window 3 size size"], dict[str, Tensor]]:
+        """Windows of frames in [-1, 1], and their conditions with the cameras that saw them.
+
+        Args:
+            clips, starts: of the windows.
+            window: frames of each.
+            views: who saw them: 0 for a clip's own camera, k for the stack's k-th further view.
+        """
+        seen = [self.frames, *(view.frames for view in self.views)]
+        pixels = np.stack([seen[v][c, s : s + window] for c, s, v in zip(clips, starts, views)])
+        condition = self.conditions(clips)
+        for k, camera in enumerate(self.cameras, start=1):
+            own = condition["camera"]
+            camera = camera[clips]
+            if own.ndim != camera.ndim:  # one of them moves
+                time = self.motion.shape[1]
+                own, camera = (c if c.ndim == 3 else c[:, None].expand(-1, time, -1) for c in (own, camera))
+            theirs = torch.from_numpy(views == k).view(-1, *[1] * (own.ndim - 1))
+            condition["camera"] = torch.where(theirs, camera, own)
+        return video_tensor(pixels, device), window_of(condition, torch.from_numpy(starts), window)
 
     def conditions(self, clips: np.ndarray) -> dict[str, Tensor]:
         """Conditions of some clips."""
         return {name: value[clips] for name, value in self.condition.items()}
+
+
+def _camera_tensor(cameras: Sequence[Camera], frames: int) -> Float[Tensor, "clip *time 16"]:
+    """One row a camera, or one a frame where there are several frames."""
+    rows = np.stack([camera_rows(camera, frames) for camera in cameras]).astype(np.float32)
+    return torch.from_numpy(rows if frames > 1 else rows[:, 0])
 
 
 def video_tensor(
@@ -318,14 +345,14 @@ def draw_batch(
         long = np.flatnonzero(data.length >= config.video_window)
         chosen = long[rng.integers(len(long), size=config.video_clips)]
         starts = rng.integers(data.length[chosen] - config.video_window + 1)
-        clean = data.video(chosen, starts, config.video_window, device)
+        views = rng.integers(1 + len(data.views), size=len(chosen)) if data.views else np.zeros(len(chosen), dtype=int)
+        clean, part = data.video(chosen, starts, config.video_window, views, device)
         window, known = (
             torch.stack([rows[c, s : s + config.video_window] for c, s in zip(chosen, starts)]).to(device)
             for rows in (data.motion, data.known)
         )
         first, *second = (places.wrist.start for places in HANDS[: len(data.sides)])
         known = known[..., [first, POINTS.start, *second]]
-        part = window_of(data.conditions(chosen), torch.from_numpy(starts), config.video_window)
         condition = _move(part, device)
         batch["video"] = {
             "clean": clean,

@@ -9,10 +9,9 @@ import pytest
 
 from dexprior.artifacts import save
 from dexprior.cli.main import main
-from dexprior.data.stacks import stack_episodes
+from dexprior.data.stacks import recorded_clip, stack_episodes
 from dexprior.errors import BadInput
 from dexprior.pipeline.report import _with_hand
-from dexprior.pipeline.stages import recorded_clip
 from dexprior.types import Episode
 
 

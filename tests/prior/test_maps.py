@@ -10,9 +10,10 @@ import torch
 
 from dexprior.data.stacks import resized_camera
 from dexprior.geometry.rotations import matrix_from_axis_angle
+from dexprior.geometry.torch_camera import project
 from dexprior.geometry.transforms import project as project_pixels
 from dexprior.prior.conditioning import condition_tensors
-from dexprior.prior.maps import control_maps, map_channels, project
+from dexprior.prior.maps import control_maps, map_channels
 from dexprior.prior.motion import HANDS, POINTS, joints_of, motion_size, points_of
 
 SIZE = 64
