@@ -21,6 +21,8 @@ class Config:
     """Of the task that the robot is trained on, where they differ from its row in the suite."""
     prior: str = "runs/demo/02-prior"
     """Folder of the video prior's run."""
+    estimator: str = "runs/demo/03-estimator"
+    """Folder of the pose estimator's run, where bank.source is not the motion stream."""
     out: str = "runs/behavior"
     """Run folder."""
     seed: Annotated[int, Ge(0)] = 0
@@ -34,15 +36,16 @@ class Config:
 def run(config: Config, words: list[str]) -> int:
     """Build and show."""
     from dexprior.pipeline.following import gripper_settings, make_bank
-    from dexprior.pipeline.stages import files_of_prior, run_stage
+    from dexprior.pipeline.stages import files_of_prior, parents_of, run_stage
     from dexprior.worlds.tasks import robot_task
 
     prior, out = Path(config.prior), Path(config.out)
+    reader = None if config.bank.source == "motion" else Path(config.estimator)
     task, gripper = robot_task(config.task, **config.settings), gripper_settings(config.task, config.gripper)
     result = run_stage(
         out, "line-behavior", (config.bank, gripper, config.task, config.settings), config.seed,
-        lambda: make_bank(task, config.bank, gripper, prior, out, seed=config.seed),
-        parents=files_of_prior(prior),
+        lambda: make_bank(task, config.bank, gripper, prior, out, seed=config.seed, estimator=reader),
+        parents=files_of_prior(prior) + (() if reader is None else parents_of(reader / "estimator.safetensors")),
     )  # fmt: skip
     show(result)
     return 0

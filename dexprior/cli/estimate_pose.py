@@ -98,10 +98,11 @@ def _sampled(config: Config) -> int:
         )
     conditions = load_all(beside, PriorCondition)
     filmed = [load_all(path, View) for path in sorted(file.parent.glob(f"{file.stem}.*.safetensors"))]
-    if {len(conditions), *map(len, filmed)} != {len(samples)}:
+    counts = [len(conditions), *map(len, filmed)]
+    if set(counts) != {len(samples)}:
         raise BadInput(
             f"{file} holds {len(samples)} clip(s), the conditions and views beside it "
-            f"{' and '.join(str(len(one)) for one in (conditions, *filmed))}: sample them again"
+            f"{' and '.join(map(str, counts))}: sample them again"
         )
     seen = list(zip(*filmed)) or [()] * len(samples)
     read = [read_sample(s, c, model, "pixels", views) for s, c, views in zip(samples, conditions, seen)]

@@ -91,7 +91,7 @@ def run(config: Config, words: list[str]) -> int:
     _say_what_is_new(samples)
     filmed = {
         name: pipeline.film(
-            samples, conditions, camera(name, pipeline.denoiser.config.size), name, seed=config.seed,
+            samples, conditions, [camera(name, pipeline.denoiser.config.size)] * len(samples), name, seed=config.seed,
             video_steps=config.video_steps,
         )
         for name in config.views

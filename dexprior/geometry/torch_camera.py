@@ -9,7 +9,7 @@ from torch import Tensor
 
 from dexprior.types import Camera
 
-__all__ = ["CAMERA_SIZE", "camera_rows", "in_camera", "project", "splat"]
+__all__ = ["CAMERA_SIZE", "camera_rows", "in_camera", "project", "rays", "splat"]
 
 CAMERA_SIZE = 4 + 12
 _NEAREST = 0.05  # [m] of depth; what is nearer is drawn as if it were there
@@ -41,6 +41,14 @@ def project(
     depth = local[..., 2].clamp(min=_NEAREST)
     focal, centre = camera[..., 0:2].reshape(*shape, 2), camera[..., 2:4].reshape(*shape, 2)
     return focal * local[..., :2] / depth[..., None] + centre
+
+
+def rays(camera: Float[Tensor, "*batch 16"], size: int) -> Float[Tensor, "*batch 3 size size"]:
+    """Where each pixel looks, in the camera's frame: x and y at a depth of one, and one."""
+    grid = (torch.arange(size, device=camera.device, dtype=camera.dtype) + 0.5) / size
+    x = ((grid - camera[..., 2:3]) / camera[..., 0:1])[..., None, :].expand(*camera.shape[:-1], size, size)
+    y = ((grid - camera[..., 3:4]) / camera[..., 1:2])[..., None].expand_as(x)
+    return torch.stack([x, y, torch.ones_like(x)], dim=-3)
 
 
 def splat(

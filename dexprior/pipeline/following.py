@@ -24,7 +24,7 @@ from dexprior.geometry.transforms import fit_rigid, pose_multiply
 from dexprior.pipeline.settings import BankConfig
 from dexprior.pipeline.worlds import judging_worlds
 from dexprior.policy.rollout import prior_policy, run_episodes
-from dexprior.pose.estimator import PoseEstimator
+from dexprior.pose.estimator import PoseEstimator, load_estimator
 from dexprior.pose.fusion import Source, read_sample
 from dexprior.prior.sampling import HandObjectPipeline, load_prior
 from dexprior.retarget.gripper import GripperConfig, ToolTrajectory, retarget_to_gripper
@@ -143,16 +143,17 @@ def film(
     prior: HandObjectPipeline,
     samples: Sequence[VideoSample],
     conditions: Sequence[PriorCondition],
-    cameras: Sequence[str],
     settings: BankConfig,
     *,
     seed: int,
 ) -> dict[str, list[View]]:
-    """Samples as further cameras of the tasks see them, by camera."""
+    """Samples as the further cameras of the settings see them, by camera."""
     size = prior.denoiser.config.size
     return {
-        name: prior.film(samples, conditions, camera(name, size), name, seed=seed, video_steps=settings.video_steps)
-        for name in cameras
+        name: prior.film(
+            samples, conditions, [camera(name, size)] * len(samples), name, seed=seed, video_steps=settings.video_steps
+        )
+        for name in settings.views
     }
 
 
@@ -169,7 +170,14 @@ def first_way(task: str, seconds: float) -> str:
 
 
 def make_bank(
-    task: Task, settings: BankConfig, gripper: GripperConfig, prior: Path, folder: Path, *, seed: int
+    task: Task,
+    settings: BankConfig,
+    gripper: GripperConfig,
+    prior: Path,
+    folder: Path,
+    *,
+    seed: int,
+    estimator: Path | None = None,
 ) -> dict[str, Any]:
     """Sample the prior for training scenes, with the same habits and noise in all of them, and retarget the samples.
 
@@ -180,14 +188,21 @@ def make_bank(
         prior: run folder of the video prior.
         folder: gets `panel.json`, `behavior.safetensors` and the first samples.
         seed: of scenes and samples.
+        estimator: run folder of the pose estimator, which reads samples whose motion is not their own.
 
     Returns:
         `scenes`; `idle`: how many trajectories hold nothing; `gated`: whether they are as fast as a gate lets them be;
         `last_press`: when the last of them lets go [s].
 
     Raises:
-        BadInput: the prior's clips are too short for every way of doing the task.
+        BadInput: the prior's clips are too short for every way of doing the task, or there is no estimator and the
+            source needs one.
     """
+    reader = None
+    if settings.source != "motion":
+        if estimator is None:
+            raise BadInput(f"bank.source = {settings.source!r}: a pose estimator reads the pixels, and none was given")
+        reader = load_estimator(estimator / "estimator.safetensors")
     rig, (pipeline, _) = gripper_of(task), load_prior(prior / "checkpoint")
     net = pipeline.denoiser.config
     sentence = settings.sentence or first_way(task.name, net.frames / net.fps)
@@ -197,7 +212,13 @@ def make_bank(
     conditions = [condition_of(task, scene, seed=seed, size=net.size, sentence=sentence) for scene in scenes]
     samples = sample_prior(pipeline, conditions, settings, seed=seed, alike=True)
     save(samples[:4], folder / "examples.safetensors", producer="behavior", seed=seed)
-    clips = [Clip.of_sample(s, k, scene=scene) for s, k, scene in zip(samples, conditions, scenes)]
+    save(conditions[:4], folder / "conditions.safetensors", producer="behavior", seed=seed)
+    seen = [] if reader is None else film(pipeline, samples, conditions, settings, seed=seed).values()
+    views = list(zip(*seen)) or [()] * len(samples)
+    clips = [
+        Clip.of_sample(s, k, scene=scene, reader=reader, source=settings.source, views=v)
+        for s, k, scene, v in zip(samples, conditions, scenes, views)
+    ]
     trajectories = tool_trajectories(task, clips, gripper, alike=True, gated=settings.gated)
     gated = settings.gated and _last_press(trajectories) <= task.horizon - _TO_REST + 1e-6
     if settings.gated and not gated:  # an episode is too short for it

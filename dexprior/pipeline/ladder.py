@@ -229,8 +229,7 @@ def _sample(config: LineConfig, folder: Path) -> dict[str, Any]:
             samples = sample_prior(prior, conditions, config.bank, seed=SCORING)
             save(samples, folder / "samples" / f"{name}.safetensors", producer="ladder", seed=SCORING)
             if name == "sample":
-                cameras = config.demonstrations.cameras[1:]
-                for view, seen in film(prior, samples, conditions, cameras, config.bank, seed=SCORING).items():
+                for view, seen in film(prior, samples, conditions, config.bank, seed=SCORING).items():
                     save(seen, folder / "samples" / f"{name}.{view}.safetensors", producer="ladder", seed=SCORING)
         return {"judged": list(held.ids), "left_out": len(judged) - len(held)}
 
@@ -290,7 +289,7 @@ def _clips(line: Line, folder: Path, rung: str) -> list[Clip]:
     reader = None if source == "motion" else load_estimator(line.folder["03-estimator"] / "estimator.safetensors")
     seen = [
         load_all(files / f"sample.{view}.safetensors", View)
-        for view in ([] if reader is None else line.config.demonstrations.cameras[1:])
+        for view in ([] if reader is None else line.config.bank.views)
     ]
     views = zip(*seen) if seen else [()] * len(samples)
     return [

@@ -95,15 +95,15 @@ class Line:
 
         results = run_steps(steps, jobs=self.jobs, threads=self.threads, began=begin, ended=end)
         self._record(again=True)
-        found = {name: results[name] for name in STAGES}
-        found["03-estimator"] = found["03-estimator"] | {"samples": results[_READING]}
-        return found
+        return {name: results[name] for name in STAGES}
 
     def steps(self) -> dict[str, Step]:
         """All stages, and the parts of the ladder, each with what it needs."""
         rungs = ladder_steps(self, self.folder["09-ladder"])
         steps: dict[str, Step] = {}
         for name, needs in _NEEDS.items():
+            if name == "04-behavior" and self.config.bank.source != "motion":
+                needs = (*needs, "03-estimator")
             if name == "09-ladder":
                 steps |= rungs
                 needs = tuple(rungs)
@@ -117,7 +117,7 @@ class Line:
         c, d = self.config, self.folder
         stages_: dict[str, Callable[[], dict[str, Any]]] = {
             "01-demonstrations": self.demonstrations, "02-prior": self.prior, "03-estimator": self.estimator,
-            _READING: self.reading, "04-behavior": self.behavior,
+            "04-behavior": self.behavior,
             "05-imitation": lambda: self.policy(stage, warm_up_of(c.policy)),
             "06-policy": lambda: self.policy(stage, c.policy, warm=True),
             "07-policy-no-kl": lambda: self.policy(stage, replace(c.policy, kl_start=0.0), warm=True),
@@ -175,26 +175,19 @@ class Line:
         """The pose estimator."""
         c = self.config
         return stages.stage_estimator(
-            c.estimator, self.folder["01-demonstrations"], self.folder["03-estimator"], seed=c.seed,
-            holdout=c.prior.holdout,
+            c.estimator, self.folder["01-demonstrations"], self.folder["02-prior"], self.folder["03-estimator"],
+            seed=c.seed, holdout=c.prior.holdout,
         )  # fmt: skip
-
-    def reading(self) -> dict[str, Any]:
-        """What the estimator reads from the prior's samples against their own motion, beside its training: it waits
-        for no prior."""
-        c = self.config
-        return stages.stage_reading(
-            c.estimator, self.folder["02-prior"], self.folder["03-estimator"], Path(c.out) / _READING, seed=c.seed
-        )
 
     def behavior(self) -> dict[str, Any]:
         """The bank of training scenes."""
         c, folder, prior = self.config, self.folder["04-behavior"], self.folder["02-prior"]
+        reader = None if c.bank.source == "motion" else self.folder["03-estimator"]
 
         def work() -> dict[str, Any]:
-            return make_bank(self.task, c.bank, self.gripper, prior, folder, seed=c.seed)
+            return make_bank(self.task, c.bank, self.gripper, prior, folder, seed=c.seed, estimator=reader)
 
-        parents = stages.files_of_prior(prior)
+        parents = stages.files_of_prior(prior) + (() if reader is None else self.made("03-estimator"))
         return run_stage(folder, "line-behavior", (c.bank, self.gripper), c.seed, work, parents=parents)
 
     def policy(self, name: str, settings: PpoConfig, *, use_prior: bool = True, warm: bool = False) -> dict[str, Any]:
@@ -219,12 +212,11 @@ def do_stage(config: LineConfig, stage: str) -> dict[str, Any]:
     return Line(config).do(stage)
 
 
-_READING = "03-estimator/samples"
 _NEEDS = {
     "01-demonstrations": (), "02-prior": ("01-demonstrations",), "10-collision": (), "08-policy-plain": (),
-    "04-behavior": ("02-prior",), "03-estimator": ("01-demonstrations",), "05-imitation": ("04-behavior",),
+    "04-behavior": ("02-prior",), "03-estimator": ("01-demonstrations", "02-prior"), "05-imitation": ("04-behavior",),
     "06-policy": ("05-imitation",), "07-policy-no-kl": ("05-imitation",), "11-ledger": ("06-policy",),
-    _READING: ("02-prior", "03-estimator"), "09-ladder": (), "12-backends": ("06-policy", "10-collision"),
+    "09-ladder": (), "12-backends": ("06-policy", "10-collision"),
 }  # fmt: skip
 """What each stage needs, in the order in which they are begun: what much waits for comes first. The ladder's parts say
 what they need."""

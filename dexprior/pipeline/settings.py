@@ -17,6 +17,7 @@ from dexprior.pipeline.stages import EvaluationConfig
 from dexprior.pipeline.worlds import SCORING, TUNING
 from dexprior.policy.ppo import PpoConfig
 from dexprior.pose.estimator import EstimatorConfig
+from dexprior.pose.fusion import Source
 from dexprior.prior.training import PriorConfig
 
 __all__ = ["POLICIES", "STAGES", "BankConfig", "LineConfig"]
@@ -39,6 +40,11 @@ class BankConfig:
     sentence: str | None = None
     """What is asked for in all of them, with one person's habits: what differs from scene to scene must be the scene,
     which is all that a policy sees. None takes the task's first way that is no longer than the prior's clips."""
+    source: Source = "motion"
+    """Where a sample's hand and object are taken from: its motion stream, the pixels as the pose estimator
+    reads them, or both fused."""
+    views: tuple[str, ...] = ("side",)
+    """Cameras of the demonstrations, beside their own one, that samples are filmed with where the pixels are read."""
     motion_steps: Annotated[int, Ge(1)] = 12
     """Euler steps of the motion stream."""
     video_steps: Annotated[int, Ge(1)] = 2
@@ -100,6 +106,12 @@ class LineConfig:
                 f"demo.estimator.size = {self.estimator.size}: the estimator reads the prior's samples, so it must "
                 f"equal demo.prior.size = {self.prior.size}"
             )
+        for name in self.bank.views:
+            if name not in self.demonstrations.cameras[1:]:
+                raise ConfigError(
+                    f"demo.bank.views = {list(self.bank.views)}: no camera {name!r} beside the first of "
+                    f"demo.demonstrations.cameras = {list(self.demonstrations.cameras)}"
+                )
         if self.demonstrations.size % self.prior.size:
             raise ConfigError(
                 f"demo.prior.size = {self.prior.size}: must divide "

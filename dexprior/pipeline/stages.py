@@ -23,7 +23,7 @@ from dexprior.collision.stage import run as run_collision
 from dexprior.config import Ge, config, config_hash, to_plain, validate
 from dexprior.data.impacts import find_ellipse_impacts
 from dexprior.data.plain_clips import PlainClips
-from dexprior.data.stacks import Stack, fingerprint, load_stack, recorded_clip, split_stack
+from dexprior.data.stacks import Stack, fingerprint, load_stack, recorded_clip, split_stack, stack_episodes
 from dexprior.envs.base import EngineName
 from dexprior.envs.factory import BackendConfig, make_backend
 from dexprior.envs.messages import task_from_plain, task_to_plain
@@ -35,15 +35,15 @@ from dexprior.policy.actor import SCHEMA as ACTOR
 from dexprior.policy.actor import load_actor, save_actor
 from dexprior.policy.ppo import PpoConfig, train_ppo
 from dexprior.policy.rollout import Episodes, actor_policy, run_episodes
-from dexprior.pose.estimator import EstimatorConfig, load_estimator, save_estimator, train_estimator
+from dexprior.pose.estimator import EstimatorConfig, save_estimator, train_estimator
 from dexprior.pose.evaluation import claim_of, read_stack, reading_errors
-from dexprior.pose.fusion import read_sample
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.evaluation import evaluate_prior
 from dexprior.prior.familiarity import Familiarity
-from dexprior.prior.sampling import load_prior, save_prior
+from dexprior.prior.sampling import HandObjectPipeline, load_prior, save_prior
 from dexprior.prior.training import PriorConfig, train_prior
 from dexprior.stats import Family, Rate, bootstrap_mean, compare_pairs
+from dexprior.types import Episode, VideoSample, WrenchTrack
 from dexprior.worlds.tasks import Task, inject, learned_family
 from dexprior.worlds.tasks.actions import MAX_TWIST
 
@@ -59,7 +59,6 @@ __all__ = [
     "stage_evaluation",
     "stage_policy",
     "stage_prior",
-    "stage_reading",
     "trained_sensors",
     "trained_task",
 ]
@@ -122,42 +121,55 @@ def stage_prior(
 
 
 def stage_estimator(
-    config: EstimatorConfig, demonstrations: Path, folder: Path, *, seed: int, holdout: float
+    config: EstimatorConfig, demonstrations: Path, prior: Path, folder: Path, *, seed: int, holdout: float
 ) -> dict[str, Any]:
-    """Train the pose estimator; its errors on held-out clips, as `reading_errors` tells them, and how many they are."""
-
-    def work() -> dict[str, Any]:
-        train, held_out = split_stack(load_stack(demonstrations, config.size).of_sides((config.side,)), holdout)
-        model = train_estimator(train, config, folder, seed=seed)
-        read, true = read_stack(model, held_out), [recorded_clip(held_out, k) for k in range(len(held_out))]
-        model.claim.copy_(torch.tensor(claim_of(read, true)))
-        save_estimator(model, folder / "estimator.safetensors", seed=seed)
-        return {"clips": len(held_out), **reading_errors(read_stack(model, held_out), true)}
-
-    return run_stage(folder, "estimator", config, seed, work, parents=(fingerprint(demonstrations),))
-
-
-def stage_reading(config: EstimatorConfig, prior: Path, estimator: Path, folder: Path, *, seed: int) -> dict[str, Any]:
-    """What the pose estimator reads from the samples in the prior's folder, against their own motion.
+    """Train the pose estimator on demonstrations and on the prior's own samples of their conditions.
 
     Returns:
-        As `reading_errors`; nothing where no sample shows the estimator's side.
+        As `reading_errors`, with the number of `clips`, on held-out demonstrations; `samples`: the same on samples of
+        their conditions, against the samples' own motion, through all cameras, and `one_camera` through the first.
     """
 
     def work() -> dict[str, Any]:
-        model = load_estimator(estimator / "estimator.safetensors")
-        samples = load_all(prior / "samples.safetensors", VideoSample)
-        conditions = load_all(prior / "conditions.safetensors", PriorCondition)
-        shown = [
-            (sample, condition)
-            for sample, condition in zip(samples, conditions)
-            if config.side in [hand.side for hand in sample.hands]
-        ]
-        read = [read_sample(*pair, model, "pixels") for pair in shown]
-        return reading_errors(read, [read_sample(*pair, model, "motion") for pair in shown]) if shown else {}
+        train, held_out = split_stack(load_stack(demonstrations, config.size).of_sides((config.side,)), holdout)
+        pipeline, _ = load_prior(prior / "checkpoint")
+        few = np.random.default_rng([seed, 7]).permutation(len(train))[: config.samples]
+        own = sampled_stack(pipeline, train[np.sort(few)], seed=seed) if len(few) else None
+        model = train_estimator(train, config, folder, seed=seed, samples=own)
+        unseen = sampled_stack(pipeline, held_out[:24], seed=seed + 1)
+        clips = {"held": held_out, "samples": unseen, "one_camera": replace(unseen, views={})}
+        true = {name: [recorded_clip(one, k) for k in range(len(one))] for name, one in clips.items()}
+        model.claim.copy_(torch.tensor(claim_of(read_stack(model, unseen), true["samples"])))
+        save_estimator(model, folder / "estimator.safetensors", seed=seed)
+        found = {name: reading_errors(read_stack(model, one), true[name]) for name, one in clips.items()}
+        return {"clips": len(held_out), **found.pop("held"), **found}
 
-    parents = parents_of(prior / "samples.safetensors", estimator / "estimator.safetensors")
-    return run_stage(folder, "estimator-reading", config, seed, work, parents=parents)
+    parents = (fingerprint(demonstrations), *files_of_prior(prior))
+    return run_stage(folder, "estimator", config, seed, work, parents=parents)
+
+
+def sampled_stack(prior: HandObjectPipeline, clips: Stack, *, seed: int) -> Stack:
+    """Samples of a prior for the conditions of recorded clips, with their own motion, seen by the clips' cameras."""
+    prior.set_progress_bar_config(disable=True)
+    samples: list[VideoSample] = []
+    for k in range(0, len(clips), _TOGETHER):
+        samples += prior(clips.conditions[k : k + _TOGETHER], seed=seed + k)
+    views = {
+        name: prior.film(samples, clips.conditions, seen.cameras, name, seed=seed) for name, seen in clips.views.items()
+    }
+    episodes = [
+        Episode(
+            sample=sample, condition=condition, views=tuple(view[k] for view in views.values()),
+            wrench=WrenchTrack(
+                t=sample.hands[0].t, wrench=np.zeros((len(sample.frames), 6)), tared=True, gravity_compensated=True
+            ),
+        )
+        for k, (sample, condition) in enumerate(zip(samples, clips.conditions))
+    ]  # fmt: skip
+    return stack_episodes(episodes, clips.frames.shape[2], ids=clips.ids)
+
+
+_TOGETHER = 16  # conditions sampled at once
 
 
 def stage_collision(config: CollisionConfig, folder: Path, *, seed: int) -> dict[str, Any]:

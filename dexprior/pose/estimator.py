@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ from dexprior.data.objects import followed_object
 from dexprior.data.stacks import Stack, resized
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import quat_from_matrix
-from dexprior.geometry.torch_camera import camera_rows, in_camera, project, splat
+from dexprior.geometry.torch_camera import camera_rows, in_camera, project, rays, splat
 from dexprior.geometry.torch_rotations import matrix_from_axis_angle as torch_from_axis_angle
 from dexprior.geometry.torch_rotations import matrix_from_quat as torch_from_quat
 from dexprior.geometry.torch_rotations import matrix_from_rot6d as torch_from_rot6d
@@ -75,6 +75,8 @@ class EstimatorConfig:
     """Share of windows in which a part of the picture is hidden in training."""
     dropped: Annotated[float, Ge(0), Le(0.9)] = 0.05
     """Share of frames in training that repeat the one before."""
+    samples: Annotated[int, Ge(0)] = 96
+    """Samples of the prior that it learns from beside demonstrations, where there is a prior."""
     checkpoint_every: Annotated[int, Ge(1)] = 100
     """Steps between checkpoints."""
 
@@ -151,8 +153,8 @@ class PoseEstimator(nn.Module):
         T = camera[..., 4:].unflatten(-1, (3, 4))
         turn = torch.einsum("bij,bvtik->bvtjk", base, T[..., :3])  # camera -> the scene's frame
         eye = torch.einsum("bij,bvti->bvtj", base, T[..., 3] - origin[:, None, None])
-        rays = _rays(camera.flatten(0, 1), size).unflatten(0, (b, views))
-        ahead = torch.einsum("bvtij,bvtjyx->bvtiyx", turn, rays)
+        looks = rays(camera, size)
+        ahead = torch.einsum("bvtij,bvtjyx->bvtiyx", turn, looks)
         rest = points[:, None, None].expand(-1, views, t, -1, -1).flatten(0, 1)
         drawn = splat(project(camera.flatten(0, 1), rest), size, _DRAWN).unflatten(0, (b, views))
         seen = torch.cat([frames - 0.5, ahead, drawn[:, :, :, None]], dim=3).flatten(0, 2)
@@ -162,7 +164,7 @@ class PoseEstimator(nn.Module):
         up = nn.functional.interpolate(self.grow[0](coarse), scale_factor=2.0) + middle
         up = nn.functional.interpolate(self.grow[1](up), scale_factor=2.0) + fine
         weight = self.maps(self.merge(up)).flatten(2).softmax(-1)
-        halved = nn.functional.avg_pool2d(rays.flatten(0, 2), 2).flatten(2)
+        halved = nn.functional.avg_pool2d(looks.flatten(0, 2), 2).flatten(2)
         found = torch.einsum("nkp,nip->nki", weight, halved).unflatten(0, (b, views, t))
         toward = torch.einsum("bvtij,bvtkj->bvtki", turn, found)
         local = torch.einsum("bij,bni->bnj", base, points - origin[:, None])
@@ -209,14 +211,6 @@ def _block(into: int, out: int, *, stride: int = 1) -> nn.Sequential:
     return nn.Sequential(nn.Conv2d(into, out, 3, stride=stride, padding=1), nn.GroupNorm(4, out), nn.SiLU())
 
 
-def _rays(camera: Float[Tensor, "batch time 16"], size: int) -> Float[Tensor, "batch time 3 size size"]:
-    """Where each pixel looks in the camera's frame: x and y at a depth of one, and one."""
-    grid = (torch.arange(size, device=camera.device, dtype=camera.dtype) + 0.5) / size
-    x = ((grid - camera[..., 2:3]) / camera[..., 0:1])[..., None, :].expand(*camera.shape[:-1], size, size)
-    y = ((grid - camera[..., 3:4]) / camera[..., 1:2])[..., None].expand_as(x)
-    return torch.stack([x, y, torch.ones_like(x)], dim=2)
-
-
 def _upright_frame(camera: Float[Tensor, "batch 16"]) -> Float[Tensor, "batch 3 3"]:
     """Axes, as columns, of a frame with the base's z, whose x is where a camera looks, as seen from above."""
     ahead = camera[:, 4:].unflatten(-1, (3, 4))[:, :2, 2]
@@ -250,24 +244,29 @@ def _meet(
     return torch.linalg.solve(left, right)
 
 
-def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed: int) -> PoseEstimator:
+def train_estimator(
+    stack: Stack, config: EstimatorConfig, folder: Path, *, seed: int, samples: Stack | None = None
+) -> PoseEstimator:
     """Train on demonstrations' frames, made harder to read, or go on from `folder/state.safetensors`.
 
     Args:
         stack: clips with frames of `config.size` pixels; those that show a hand of its side are used.
+        config: of the estimator and its training.
+        folder: for checkpoints and logs.
+        seed: of weights and of what each step draws.
+        samples: of a prior with their own motions, seen by the same cameras; they are half of each step's clips then.
 
     Raises:
-        BadInput: no clip shows such a hand, or none is as long as the window.
+        BadInput: no clip shows such a hand, none is as long as the window, or the samples were seen by other cameras.
     """
-    stack = stack.of_sides((config.side,))
-    length = stack.length
-    long = np.flatnonzero(length >= config.window)
-    if not len(long):
-        raise BadInput(f"clips of {length.max()} frames are shorter than the window of {config.window}")
+    sources = [_Windows(one, config) for one in (stack, samples) if one is not None]
+    if samples is not None and list(samples.views) != list(stack.views):
+        raise BadInput(
+            f"samples seen by {list(samples.views)}, clips by {list(stack.views)}: further cameras must agree"
+        )
     torch.manual_seed(seed)
     model = PoseEstimator(config)
-    told, target, known = _told(stack), _targets(stack), _known(stack)
-    model.finger_mean.copy_(target["fingers"][known["hand"]].mean(0))
+    model.finger_mean.copy_(sources[0].target["fingers"][sources[0].known["hand"]].mean(0))
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, config.learning_rate, total_steps=config.steps, pct_start=0.1
@@ -284,22 +283,12 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
     with TrainingLog(folder, "train estimator", config.steps, history) as log:
         while step < config.steps:
             rng = np.random.default_rng([seed, step])
-            clips = long[rng.integers(len(long), size=config.clips)]
-            starts = rng.integers(length[clips] - config.window + 1)
-            rows = torch.from_numpy(starts[:, None] + np.arange(config.window))
-            ids = torch.from_numpy(clips)[:, None]
-            chosen = _chosen(1 + len(stack.views), rng)
-            all_frames = [stack.frames, *(seen.frames for seen in stack.views.values())]
-            pixels = np.stack([all_frames[v][ids, rows] for v in chosen], axis=1)
-            frames, camera = _harder(
-                torch.from_numpy(pixels).float().permute(0, 1, 2, 5, 3, 4) / 255,
-                torch.stack([told["camera"][v][ids, rows] for v in chosen], dim=1), config, rng,
-            )  # fmt: skip
-            terms = _losses(
-                model(frames, camera, told["points"][clips]), camera,
-                {name: value[ids, rows] for name, value in target.items()},
-                {name: value[ids, rows] for name, value in known.items()},
-            )  # fmt: skip
+            views = _chosen(1 + len(stack.views), rng)
+            share = [config.clips] if samples is None else [config.clips - config.clips // 2, config.clips // 2]
+            drawn = [source.draw(n, views, rng) for source, n in zip(sources, share) if n]
+            frames, camera, points, target, known = _together(drawn)
+            frames, camera = _harder(frames, camera, config, rng)
+            terms = _losses(model(frames, camera, points), camera, target, known)
             optimizer.zero_grad(set_to_none=True)
             sum(terms.values()).backward()  # type: ignore[union-attr]
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -313,6 +302,45 @@ def train_estimator(stack: Stack, config: EstimatorConfig, folder: Path, *, seed
                     progress={"step": step, "history": history}, config=(config, seed),
                 )  # fmt: skip
     return model.eval()
+
+
+class _Windows:
+    """Clips as tensors, of which windows are drawn; the pixels stay bytes."""
+
+    def __init__(self, stack: Stack, config: EstimatorConfig) -> None:
+        stack = stack.of_sides((config.side,))
+        self._window, self._length = config.window, stack.length
+        self._long = np.flatnonzero(self._length >= config.window)
+        if not len(self._long):
+            raise BadInput(f"clips of {self._length.max()} frames are shorter than the window of {config.window}")
+        self._frames = [stack.frames, *(seen.frames for seen in stack.views.values())]
+        self._told = _told(stack)
+        self.target, self.known = _targets(stack), _known(stack)
+
+    def draw(self, n: int, views: Sequence[int], rng: np.random.Generator) -> tuple[Any, ...]:
+        """Frames (n, view, time, 3, size, size), their cameras, the object's points, what is to be read, and where that
+        is known."""
+        clips = self._long[rng.integers(len(self._long), size=n)]
+        starts = rng.integers(self._length[clips] - self._window + 1)
+        ids, rows = torch.from_numpy(clips)[:, None], torch.from_numpy(starts[:, None] + np.arange(self._window))
+        pixels = np.stack([self._frames[v][ids, rows] for v in views], axis=1)
+        return (
+            torch.from_numpy(pixels).float().permute(0, 1, 2, 5, 3, 4) / 255,
+            torch.stack([self._told["camera"][v][ids, rows] for v in views], dim=1),
+            self._told["points"][clips],
+            {name: value[ids, rows] for name, value in self.target.items()},
+            {name: value[ids, rows] for name, value in self.known.items()},
+        )
+
+
+def _together(drawn: Sequence[Any]) -> Any:
+    """Windows of several sources as one batch."""
+    first = drawn[0]
+    if isinstance(first, Tensor):
+        return torch.cat(list(drawn))
+    if isinstance(first, dict):
+        return {name: _together([one[name] for one in drawn]) for name in first}
+    return tuple(_together(part) for part in zip(*drawn))
 
 
 def _chosen(views: int, rng: np.random.Generator) -> list[int]:
@@ -346,18 +374,15 @@ def estimate(
         BadInput: no frames, or of another shape, or another number of them in a view, or a camera with poses for
             another number of frames.
     """
-    n, size = len(frames), model.config.size
-    for what, pixels, eye in (("the clip", frames, camera), *((f"view {v.name!r}", v.frames, v.camera) for v in views)):
-        if pixels is None or pixels.ndim != 4 or pixels.shape[3] != 3 or len(pixels) != n or not n:
-            shape = None if pixels is None else pixels.shape
+    n, seen = len(frames), []
+    for what, clip, eye in (("the clip", frames, camera), *((f"view {v.name!r}", v.frames, v.camera) for v in views)):
+        if clip is None or clip.ndim != 4 or clip.shape[3] != 3 or len(clip) != n or not n:
+            shape = None if clip is None else clip.shape
             raise BadInput(f"{what}: frames of shape {shape}; an estimator reads (time, height, width, 3), one rate")
         eye.check_frames(n, what)
-    pixels = [resized(frames, size), *(resized(view.frames, size) for view in views if view.frames is not None)]
-    cameras = [camera_rows(one, n) for one in (camera, *(view.camera for view in views))]
-    out = model(
-        _single(np.stack(pixels)).permute(0, 1, 4, 2, 3)[None] / 255, _single(np.stack(cameras))[None],
-        _single(condition.points)[None],
-    )  # fmt: skip
+        seen.append((resized(clip, model.config.size), camera_rows(eye, n)))
+    pixels, cameras = (_single(np.stack(rows)) for rows in zip(*seen))
+    out = model(pixels.permute(0, 1, 4, 2, 3)[None] / 255, cameras[None], _single(condition.points)[None])
     found = {name: value[0].double().numpy() for name, value in out.items()}
     wrist_pose = np.concatenate([found["joints"][:, 0], quat_from_matrix(found["matrix"])], axis=1)
     t = np.arange(n) / fps

@@ -8,20 +8,21 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from dexprior.geometry.torch_camera import project, splat
+from dexprior.geometry.torch_camera import project, rays, splat
 from dexprior.prior.motion import HANDS, joints_of, points_of
 from dexprior.types import Side
 
 __all__ = ["control_maps", "fixed_map", "map_channels"]
 
-_OF_HAND, _OF_SCENE = 7, 3
+_OF_HAND, _OF_SCENE = 7, 3 + 5
 _WIDTHS = ([0.03] * 6 + [0.05], [0.02, 0.015])
+_FAR = 3.0  # [m] beyond which nothing is told apart
 _FOREARM = torch.tensor([0.03, 0.06, 0.09])  # along the wrist's x [m]
 
 
 def map_channels(hands: int) -> int:
     """Wrist and palm, five fingers and forearm of the first hand; object centre, object points, the scene's other
-    points; then the same seven of a second hand."""
+    points, and where each pixel looks; then the same seven of a second hand."""
     return _OF_HAND * hands + _OF_SCENE
 
 
@@ -33,7 +34,7 @@ def control_maps(
     sides: Sequence[Side] = ("right",),
     known: Bool[Tensor, "batch time part"] | None = None,
 ) -> Float[Tensor, "batch time channel size size"]:
-    """Ten maps a frame in [0, 1], and seven more for a second hand; a hand that is not there is not drawn.
+    """Fifteen maps a frame in [0, 1], and seven more for a second hand; a hand that is not there is not drawn.
 
     Args:
         motion: in metres.
@@ -56,8 +57,20 @@ def control_maps(
     for part, (group, width) in enumerate(zip(groups, widths)):
         maps = torch.stack([splat(project(condition["camera"], g), size, w) for g, w in zip(group, width)], dim=2)
         drawn.append(maps if known is None else maps * known[..., part, None, None, None].to(maps))
-    fixed = fixed_map(condition, size)[:, :, None].expand(-1, motion.shape[1], -1, -1, -1)
-    return torch.cat([*drawn[:2], fixed, *drawn[2:]], dim=2)
+    scene = torch.cat([fixed_map(condition, size)[:, :, None], _looks(condition["camera"], size)], dim=2)
+    return torch.cat([*drawn[:2], scene.expand(-1, motion.shape[1], -1, -1, -1), *drawn[2:]], dim=2)
+
+
+def _looks(camera: Float[Tensor, "batch *time 16"], size: int) -> Float[Tensor, "batch time 5 size size"]:
+    """Where each pixel looks in the base frame, and x and y of where that meets the table, told apart up to a metre or
+    two from the base; a pixel that looks up is given what lies far ahead."""
+    camera = camera if camera.ndim == 3 else camera[:, None]
+    T = camera[..., 4:].unflatten(-1, (3, 4))
+    way = torch.nn.functional.normalize(torch.einsum("btij,btjyx->btiyx", T[..., :3], rays(camera, size)), dim=2)
+    eye = T[..., 3, None, None]
+    far = (eye[:, :, 2] / (-way[:, :, 2]).clamp(min=0.05)).clamp(0.0, _FAR)
+    floor = eye[:, :, :2] + far[:, :, None] * way[:, :, :2]
+    return torch.cat([0.5 + 0.5 * way, torch.sigmoid(2.0 * floor)], dim=2)
 
 
 def _hand(motion: Float[Tensor, "batch time motion"], side: Side, hand: int) -> list[Float[Tensor, "batch time n 3"]]:

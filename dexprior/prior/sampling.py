@@ -29,7 +29,7 @@ from dexprior.types.episode import View
 
 __all__ = ["HandObjectPipeline", "load_prior", "save_prior"]
 
-SCHEMA = "dexprior.prior/4"
+SCHEMA = "dexprior.prior/5"
 MOTION_SIGMA = 0.005
 """Claimed spread of a sample's own joints [m]: about the error of wrist and goal on held-out conditions."""
 
@@ -163,7 +163,7 @@ class HandObjectPipeline(DiffusionPipeline):
         self,
         samples: Sequence[VideoSample],
         conditions: Sequence[PriorCondition],
-        camera: Camera,
+        cameras: Sequence[Camera],
         name: str,
         *,
         seed: int = 0,
@@ -174,24 +174,24 @@ class HandObjectPipeline(DiffusionPipeline):
         Args:
             samples: of this prior.
             conditions: that they were sampled for.
-            camera: that sees them; calibrated for any size.
+            cameras: one that sees each; calibrated for any size.
             name: of the views.
             seed: of the video's noise, by sample and name.
             video_steps: Euler steps of the video stream.
 
         Raises:
-            BadInput: as many samples as conditions are asked for, or a camera that moves through another number of
+            BadInput: not as many conditions or cameras as samples, or a camera that moves through another number of
                 frames.
         """
-        if len(samples) != len(conditions):
-            raise BadInput(f"{len(samples)} samples of {len(conditions)} conditions: one each")
+        if not len(samples) == len(conditions) == len(cameras):
+            raise BadInput(f"{len(samples)} samples, {len(conditions)} conditions, {len(cameras)} cameras: one each")
         net = self.denoiser
         size = net.config.size
         begin = torch.zeros(1, dtype=torch.long, device=self.device)
         sigmas = np.linspace(1.0, 1.0 / (video_steps + 1), video_steps)
-        camera, views = resized_camera(camera, size), []
-        for k, (sample, condition) in enumerate(zip(samples, conditions)):
-            n = len(sample.frames)
+        views = []
+        for k, (sample, condition, camera) in enumerate(zip(samples, conditions, cameras)):
+            camera, n = resized_camera(camera, size), len(sample.frames)
             self.video_scheduler.set_timesteps(sigmas=sigmas, device=self.device)
             camera.check_frames(n, f"view {name!r} of sample {k}")
             asked = condition_tensors([replace(condition, camera=camera)], n, sides=net.sides)

@@ -17,7 +17,7 @@ from dexprior.pipeline.following import first_way
 from dexprior.pipeline.ladder import RUNGS, _clips, _sample, _within, ladder_steps, paired_ratio
 from dexprior.pipeline.line import Line
 from dexprior.pipeline.rungs import CHAIN, draw_rungs, largest_loss, loss_text, table
-from dexprior.pipeline.settings import LineConfig
+from dexprior.pipeline.settings import BankConfig, LineConfig
 from dexprior.stats import Rate
 from dexprior.types import Episode
 from dexprior.worlds.tasks import make_task, robot_task, strategies_of
@@ -97,8 +97,9 @@ def judged_of_three(example_makers) -> Stack:
 def test_rungs_of_clips_take_what_the_samples_kept_and_ask_the_prior_nothing(
     example_makers, same, monkeypatch, tmp_path
 ):
-    stack, line = judged_of_three(example_makers), Line(LineConfig(out=str(tmp_path / "run")))
-    net = SimpleNamespace(frames=round(stack.conditions[0].seconds * 10), fps=10.0)
+    settings = LineConfig(out=str(tmp_path / "run"), bank=BankConfig(views=()))
+    stack, line = judged_of_three(example_makers), Line(settings)
+    net = SimpleNamespace(frames=round(stack.conditions[0].seconds * 10), fps=10.0, size=16)
     prior = SimpleNamespace(denoiser=SimpleNamespace(config=net))
     samples = [example_makers(n=5, seed=k, size=16)[Episode].sample for k in (7, 8)]
     monkeypatch.setattr(ladder, "judged_clips", lambda config, folder: stack)

@@ -11,7 +11,7 @@ from dexprior.artifacts import write_json
 from dexprior.errors import ArtifactError, BadInput, ConfigError, UnknownName
 from dexprior.pipeline.following import gripper_of
 from dexprior.pipeline.line import Line
-from dexprior.pipeline.settings import LineConfig
+from dexprior.pipeline.settings import BankConfig, LineConfig
 from dexprior.worlds.tasks import SUITE, demonstrated_tasks, robot_task, strategies_of
 
 
@@ -24,11 +24,13 @@ def test_a_run_is_read_back_from_its_folder(tmp_path):
     assert again.config == replace(made.config, out=str(tmp_path / "b"), scored=8)
 
 
-def test_the_estimator_is_trained_beside_the_prior_and_compared_with_it_afterwards(tmp_path):
+def test_the_estimator_learns_from_the_prior_s_samples_and_the_bank_waits_for_it_where_it_reads_pixels(tmp_path):
     steps = Line(LineConfig(out=str(tmp_path))).steps()
-    assert steps["03-estimator"].needs == steps["02-prior"].needs == ("01-demonstrations",)
-    assert steps["03-estimator/disagreement"].needs == ("02-prior", "03-estimator")
-    assert list(steps).index("02-prior") < list(steps).index("03-estimator")
+    assert steps["03-estimator"].needs == ("01-demonstrations", "02-prior")
+    assert steps["04-behavior"].needs == ("02-prior",)
+    for source in ("pixels", "fused"):
+        steps = Line(LineConfig(out=str(tmp_path), bank=BankConfig(source=source))).steps()
+        assert steps["04-behavior"].needs == ("02-prior", "03-estimator")
 
 
 def test_folders_of_another_version_end_in_the_command_that_makes_them_again(tmp_path):

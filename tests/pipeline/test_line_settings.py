@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from dexprior.cli import demo
+from dexprior.data.demonstrating import TaskDemonstrationConfig
 from dexprior.errors import ConfigError
-from dexprior.pipeline.settings import LineConfig
+from dexprior.pipeline.settings import BankConfig, LineConfig
 from dexprior.pose.estimator import EstimatorConfig
 from dexprior.prior.training import PriorConfig
 from dexprior.worlds.tasks import demonstrated_tasks
@@ -23,6 +24,13 @@ def test_help_and_readme_name_every_task_that_the_line_takes():
         assert f"`{name}`" in row.replace("task=", "")
         assert name in str(demo.__doc__)
         assert name in settings.split("class LineConfig", 1)[1].split("settings:", 1)[0]
+
+
+def test_what_reads_samples_sees_them_as_demonstrations_were_seen():
+    one = TaskDemonstrationConfig(cameras=("front",), depth=())
+    with pytest.raises(ConfigError, match=r"bank.views = \['side'\]: no camera 'side' beside the first .*\['front'\]"):
+        LineConfig(demonstrations=one)
+    assert LineConfig(demonstrations=one, bank=BankConfig(views=())).bank.views == ()
 
 
 def test_frames_of_one_size_go_through_the_line():

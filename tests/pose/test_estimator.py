@@ -13,7 +13,7 @@ from dexprior.artifacts import read_tensors, save_module
 from dexprior.data.stacks import recorded_clip, stack_episodes
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.geometry.rotations import quat_from_yaw
-from dexprior.geometry.torch_camera import camera_rows, project
+from dexprior.geometry.torch_camera import camera_rows, project, rays
 from dexprior.geometry.transforms import matrix_from_pose, pose_from_matrix
 from dexprior.hands.skeleton import forward
 from dexprior.pose.estimator import (
@@ -22,7 +22,6 @@ from dexprior.pose.estimator import (
     _cut,
     _harder,
     _meet,
-    _rays,
     estimate,
     load_estimator,
     save_estimator,
@@ -154,9 +153,9 @@ def test_a_part_of_a_picture_has_a_camera_that_sees_it():
 
 def test_rays_are_those_of_the_camera():
     camera = camera_at((1.0, 0.0, 0.5), 32)
-    rays = _rays(torch.from_numpy(camera_rows(camera, 1).astype(np.float32))[None], 32)[0, 0]
+    found = rays(torch.from_numpy(camera_rows(camera, 1).astype(np.float32)), 32)[0]
     pixel = np.linalg.solve(camera.K, [20.5, 7.5, 1.0])
-    np.testing.assert_allclose(rays[:, 7, 20], pixel, atol=1e-5)
+    np.testing.assert_allclose(found[:, 7, 20], pixel, atol=1e-5)
 
 
 def test_pictures_made_harder_are_those_of_a_seed():

@@ -158,17 +158,17 @@ def test_a_second_hand_has_maps_of_its_own_and_leaves_the_others_alone(scene):
     eye[0, 4:] = torch.tensor([[0.0, 0, -1, 1.0], [1, 0, 0, 0], [0, -1, 0, 0.1]]).flatten()
     asked = {**given, "camera": eye, "shows": torch.tensor([[True, True]])}
     maps = control_maps(both, asked, SIZE, sides=("right", "left"))[0]
-    assert maps.shape[1] == map_channels(2) == 17
-    torch.testing.assert_close(maps[:, :10], control_maps(motion, {**given, "camera": eye}, SIZE)[0])
-    torch.testing.assert_close(maps[:, 10:], maps[:, :7].flip(-1), atol=1e-5, rtol=1e-4)
-    assert maps[:, 10:].amax() > 0.9
+    assert maps.shape[1] == map_channels(2) == 22
+    torch.testing.assert_close(maps[:, :15], control_maps(motion, {**given, "camera": eye}, SIZE)[0])
+    torch.testing.assert_close(maps[:, 15:], maps[:, :7].flip(-1), atol=1e-5, rtol=1e-4)
+    assert maps[:, 15:].amax() > 0.9
     alone = control_maps(both, {**asked, "shows": torch.tensor([[False, True]])}, SIZE, sides=("right", "left"))[0]
     assert not alone[:, :7].any()
     assert torch.equal(alone[:, 7:], maps[:, 7:])
     unknown = torch.tensor([[[True, True, False]] * 3])
     hidden = control_maps(both, asked, SIZE, sides=("right", "left"), known=unknown)[0]
-    assert not hidden[:, 10:].any()
-    assert torch.equal(hidden[:, :10], maps[:, :10])
+    assert not hidden[:, 15:].any()
+    assert torch.equal(hidden[:, :15], maps[:, :15])
 
 
 def test_maps_pass_gradients_to_the_motion(scene):

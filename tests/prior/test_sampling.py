@@ -241,7 +241,7 @@ def _lose_a_weight(path):
         (
             "dexprior.json",
             _other_schema,
-            "this version reads 'dexprior.prior/4'. Make it again with `dexprior train-prior`",
+            "this version reads 'dexprior.prior/5'. Make it again with `dexprior train-prior`",
         ),
         ("dexprior.json", _truncate, "truncated"),
         ("dexprior.json", lambda path: path.unlink(), "holds no prior checkpoint"),
@@ -274,7 +274,7 @@ def test_a_missing_folder_is_not_looked_for_on_the_internet(tmp_path, monkeypatc
     import huggingface_hub.file_download as download
 
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "dexprior.json").write_text(json.dumps({"header": {"schema": "dexprior.prior/4"}}))
+    (tmp_path / "a" / "dexprior.json").write_text(json.dumps({"header": {"schema": "dexprior.prior/5"}}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(download, "get_hf_file_metadata", lambda *a, **k: pytest.fail("asked the hub"))
     with pytest.raises(ArtifactError, match="not a complete prior"):
