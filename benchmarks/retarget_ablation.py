@@ -2,10 +2,9 @@
 
 Follows the demonstrations of a run's ladder (or its samples) in the judging worlds, as they are and with one part of
 the clip taken away: how hard the hand pressed, when it touched, what the object did, where the fingertips pinched.
-Prints JSON lines {name, run, world, won, of}. With `contact` it prints how well the robot's touch keeps the plan's
-onset and force instead {name, run, world, ...}.
+Prints JSON lines {name, run, rung, WORLD: won, of}.
 
-    python benchmarks/retarget_ablation.py RUN [demonstration|sample] [contact] [key=value of the gripper ...]
+    python benchmarks/retarget_ablation.py RUN [demonstration|sample] [only=START of names ...]
 """
 
 from __future__ import annotations
@@ -15,23 +14,15 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import dexprior  # noqa: F401  # before MuJoCo: chooses the off-screen OpenGL platform
-
-import mujoco  # isort: skip
 import numpy as np
 
-from dexprior.geometry.rotations import quat_rotate
+import dexprior  # noqa: F401  # before MuJoCo: chooses the off-screen OpenGL platform
 from dexprior.geometry.transforms import fit_rigid, invert_pose, pose_multiply, transform_points
-from dexprior.pipeline.following import Clip, Replay, follow, replays
+from dexprior.pipeline.following import Clip, follow
 from dexprior.pipeline.ladder import _clips
 from dexprior.pipeline.line import Line
 from dexprior.pipeline.worlds import SCORING
-from dexprior.retarget.gripper import GripperConfig
-from dexprior.retarget.phases import contact_phases
-from dexprior.robots.rigs import rig_model
-from dexprior.worlds.measures import TOUCH_ON
 
 WORLDS = ("training", "other", "others")
 STILL = 0.02  # [m/s] below which an object lies
@@ -91,7 +82,9 @@ def stretched(by: float) -> Callable[[Clip], Clip]:
     """The whole clip takes so much longer."""
 
     def made(clip: Clip) -> Clip:
-        return replace(clip, hand=replace(clip.hand, t=by * clip.hand.t), thing=replace(clip.thing, t=by * clip.thing.t))
+        return replace(
+            clip, hand=replace(clip.hand, t=by * clip.hand.t), thing=replace(clip.thing, t=by * clip.thing.t)
+        )
 
     return made
 
@@ -172,14 +165,6 @@ def main(run: str, *words: str) -> None:
     named = [word.partition("=")[2] for word in words if word.startswith("only=")]
     clips = _clips(line, line.folder["09-ladder"], rung)
     made = {"seed": SCORING, "behavior": line.config.bank.behavior}
-    if "contact" in words:
-        for settling in (line.gripper.settling, 0.04, 0.0):
-            gripper = replace(line.gripper, settling=settling)
-            found = list(replays(line.config.task, clips, WORLDS, gripper=gripper, **made))
-            for world in WORLDS:
-                row = felt(line, clips, [one for one in found if one.world == world])
-                print(json.dumps({"name": "contact", "settling": settling, "run": run, "rung": rung, "world": world, **row}))
-        return
     for name in (*CHANGES, *SETTINGS):
         if named and not any(name.startswith(one) for one in named):
             continue
@@ -194,11 +179,6 @@ def main(run: str, *words: str) -> None:
         won = follow(line.config.task, changed, WORLDS, gripper=gripper, **made)
         row = {world: int(found.sum()) for world, found in won.items()}
         print(json.dumps({"name": name, "run": Path(run).name, "rung": rung, **row, "of": len(clips)}), flush=True)
-
-
-def felt(line: Line, clips: list[Clip], found: list[Replay]) -> dict[str, Any]:
-    """How well onset and force are kept in one world: see the columns of docs/measurements/retarget.md."""
-    raise NotImplementedError
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ gathered in the behavioral prior of training scenes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from dexprior.geometry.transforms import fit_rigid, pose_multiply
 from dexprior.pipeline.settings import BankConfig
 from dexprior.pipeline.stages import recorded_clip
 from dexprior.pipeline.worlds import judging_worlds
-from dexprior.policy.rollout import Episodes, prior_policy, run_episodes
+from dexprior.policy.rollout import prior_policy, run_episodes
 from dexprior.prior.sampling import HandObjectPipeline, load_prior
 from dexprior.retarget.gripper import GripperConfig, ToolTrajectory, retarget_to_gripper
 from dexprior.retarget.grips import Follower, grip_map
@@ -33,17 +33,7 @@ from dexprior.types import HandTrajectory, ObjectTrajectory, PriorCondition, Vid
 from dexprior.worlds.tasks import SUITE, Task, robot_task, strategies_of
 from dexprior.worlds.tasks.actions import MAX_TWIST
 
-__all__ = [
-    "Clip",
-    "Replay",
-    "clips_of_stack",
-    "follow",
-    "gripper_of",
-    "gripper_settings",
-    "make_bank",
-    "replays",
-    "sample_prior",
-]
+__all__ = ["Clip", "clips_of_stack", "follow", "gripper_of", "gripper_settings", "make_bank", "sample_prior"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,54 +264,22 @@ def follow(
         behavior: how tools are followed.
         seed: of the worlds' parameters and noise.
     """
-    won = {world: np.zeros(len(clips), dtype=bool) for world in worlds}
-    for one in replays(name, clips, won, gripper=gripper, behavior=behavior, seed=seed):
-        won[one.world][one.ids] = one.episodes.success
-    return won
-
-
-@dataclass(frozen=True, kw_only=True)
-class Replay:
-    """Clips of one object that were followed in one world."""
-
-    world: str
-    ids: list[int]
-    """Which clips."""
-    rig: Rig
-    """That followed them."""
-    plans: list[ToolTrajectory]
-    """What it was to do."""
-    episodes: Episodes
-    """What became of it."""
-
-
-def replays(
-    name: str,
-    clips: Sequence[Clip],
-    worlds: Iterable[str],
-    *,
-    gripper: GripperConfig,
-    behavior: BehaviorConfig,
-    seed: int,
-) -> Iterator[Replay]:
-    """What happens where a robot follows clips, one object's and one world at a time; arguments as of `follow`."""
     groups: dict[str, list[int]] = {}
     for k, clip in enumerate(clips):
         groups.setdefault(repr(sorted(clip.settings.items())), []).append(k)
-    worlds = list(worlds)
+    won = {world: np.zeros(len(clips), dtype=bool) for world in worlds}
     for ids in groups.values():
         mine = [clips[k] for k in ids]
         task = robot_task(name, **mine[0].settings)
         rig, places = task.layout().rigs[0], judging_worlds(task)
         scenes = {key: np.array([c.scene[key] for c in mine]) for key in mine[0].scene}
-        panels = {world: places[world].panel(scenes, seed=seed) for world in worlds}
-        plans = tool_trajectories(task, mine, gripper)
-        bank = bank_of(task, rig, plans, behavior, next(iter(panels.values())).hash)
+        panels = {world: places[world].panel(scenes, seed=seed) for world in won}
+        bank = bank_of(task, rig, tool_trajectories(task, mine, gripper), behavior, next(iter(panels.values())).hash)
         for world, panel in panels.items():
             backend = places[world].backend(len(mine))
-            episodes = run_episodes(prior_policy(bank, np.arange(len(mine))), backend, panel)
+            won[world][ids] = run_episodes(prior_policy(bank, np.arange(len(mine))), backend, panel).success
             backend.close()
-            yield Replay(world=world, ids=ids, rig=rig, plans=plans, episodes=episodes)
+    return won
 
 
 _TOGETHER = 16  # conditions sampled at once
