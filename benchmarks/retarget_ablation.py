@@ -2,9 +2,11 @@
 
 Follows the demonstrations of a run's ladder (or its samples) in the judging worlds, as they are and with one part of
 the clip taken away: how hard the hand pressed, when it touched, what the object did, where the fingertips pinched.
-Prints JSON lines {name, run, rung, WORLD: won, of}.
+Prints JSON lines {name, run, rung, WORLD: won, of}. Further words are settings of the task, as another arm or hand;
+then `reach` says what inverse kinematics alone finds of the plans: the share of frames that are reached, and for how
+long which joint is at its limit where they are not.
 
-    python benchmarks/retarget_ablation.py RUN [demonstration|sample] [only=START of names ...]
+    python benchmarks/retarget_ablation.py RUN [demonstration|sample] [only=NAME,...] [worlds=NAME,...] [arm=arm7 ...]
 """
 
 from __future__ import annotations
@@ -12,17 +14,20 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import dexprior  # noqa: F401  # before MuJoCo: chooses the off-screen OpenGL platform
 from dexprior.geometry.transforms import fit_rigid, invert_pose, pose_multiply, transform_points
-from dexprior.pipeline.following import Clip, follow
+from dexprior.pipeline.following import Clip, follow, gripper_of, tool_trajectories
 from dexprior.pipeline.ladder import _clips
 from dexprior.pipeline.line import Line
 from dexprior.pipeline.worlds import SCORING
+from dexprior.retarget.arm_ik import missed, solve_arm
+from dexprior.worlds.tasks import robot_task
 
 WORLDS = ("training", "other", "others")
 STILL = 0.02  # [m/s] below which an object lies
@@ -158,27 +163,53 @@ SETTINGS: dict[str, dict[str, float]] = {
 """The same by settings of the gripper."""
 
 
+_ALL = (*CHANGES, *SETTINGS)
+
+
 def main(run: str, *words: str) -> None:
     """Measure and print."""
     line = Line.load(run)
     rung = next((word for word in words if word in ("demonstration", "sample")), "demonstration")
-    named = [word.partition("=")[2] for word in words if word.startswith("only=")]
+    given = dict(word.split("=", 1) for word in words if "=" in word)
+    chosen, worlds = (given.pop(k, ",".join(a)).split(",") for k, a in (("only", _ALL), ("worlds", WORLDS)))
     clips = _clips(line, line.folder["09-ladder"], rung)
+    if given:
+        clips = [replace(c, settings={**c.settings, **given}) for c in clips]
+        print(
+            json.dumps({"name": "reach", "run": Path(run).name, "rung": rung, **given, **reach(line, clips)}),
+            flush=True,
+        )
     made = {"seed": SCORING, "behavior": line.config.bank.behavior}
-    for name in (*CHANGES, *SETTINGS):
-        if named and not any(name.startswith(one) for one in named):
-            continue
-        gripper = line.gripper
-        if name in SETTINGS:
-            gripper = replace(gripper, **SETTINGS[name])
+    for name in chosen:
+        gripper = replace(line.gripper, **SETTINGS.get(name, {}))
         changed = CHANGES.get(name, list)(clips)
         if name == "object: hand alone" and clips[0].thing.pose is None:
             continue
         if name == "object: rigid fit" and clips[0].thing.pose is not None:
             continue
-        won = follow(line.config.task, changed, WORLDS, gripper=gripper, **made)
+        won = follow(line.config.task, changed, worlds, gripper=gripper, **made)
         row = {world: int(found.sum()) for world, found in won.items()}
         print(json.dumps({"name": name, "run": Path(run).name, "rung": rung, **row, "of": len(clips)}), flush=True)
+
+
+def reach(line: Line, clips: list[Clip]) -> dict[str, Any]:
+    """What the arm of the clips' task reaches of their plans, every 40 ms."""
+    task = robot_task(line.config.task, **clips[0].settings)
+    rig = gripper_of(task)
+    moved = [
+        solve_arm(rig.arm.name, rig.end.name, plan.at(np.arange(0.0, plan.t[-1], 0.04)))
+        for plan in tool_trajectories(task, clips, line.gripper)
+    ]
+    seconds: dict[str, float] = {}
+    misses = [miss for one in moved for miss in missed(one)]
+    for miss in misses:
+        for joint in miss.joints or ("none",):
+            seconds[joint] = round(seconds.get(joint, 0.0) + miss.stop - miss.start + 0.04, 2)
+    feasible = np.array([one.feasible.mean() for one in moved])
+    return {
+        "feasible": round(float(feasible.mean()), 4), "whole": int((feasible == 1.0).sum()), "of": len(moved),
+        "seconds at limits": seconds, "first misses": [asdict(miss) for miss in misses[:3]],
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

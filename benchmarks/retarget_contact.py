@@ -6,7 +6,7 @@ the controller has it. Times are on the plan's clock: a hold begins when the pla
 begins. Contact is looked at every 40 ms on the robot and every 80 ms on the hand; each begins half a step before it is
 seen. Prints JSON lines {run, world, settling, ...}; milliseconds, percentiles over clips that succeed, their holds.
 
-    python benchmarks/retarget_contact.py RUN [settling=SECONDS ...]
+    python benchmarks/retarget_contact.py RUN [worlds=NAME,...] [settling=SECONDS,...]
 """
 
 from __future__ import annotations
@@ -50,8 +50,9 @@ def main(run: str, *words: str) -> None:
     folder = line.folder["09-ladder"]
     clips = _clips(line, folder, "demonstration")
     felt = human_wrenches(line, folder, clips)
-    for settling in [float(word.partition("=")[2]) for word in words] or [line.gripper.settling]:
-        for world in WORLDS:
+    given = dict(word.split("=", 1) for word in words)
+    for settling in map(float, given.get("settling", str(line.gripper.settling)).split(",")):
+        for world in given.get("worlds", ",".join(WORLDS)).split(","):
             row = measured(line, clips, felt, world, settling)
             print(json.dumps({"run": Path(run).name, "world": world, "settling": settling, **row}), flush=True)
 
