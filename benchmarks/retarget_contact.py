@@ -41,6 +41,7 @@ WORLDS = ("training", "other", "others")
 TOUCHES = 0.05  # [N] of a fingertip without noise
 STEADY = 2  # steps of contact that are no knock
 SLOW = 0.3  # [m/s2] of a tool that hardly accelerates
+LIFTED = 0.02  # [m] by which an object is off the table
 EARLIEST = 0.6  # [s] before a hold in which its contact may begin
 
 
@@ -136,6 +137,8 @@ def one_clip(
     row["robot force"] = quat_rotate(tcp[held, 3:], wrench[held, :3])
     own, robot = accelerations(hand.t, hand.wrist_pose), accelerations(t, tcp)[held]
     row["slow"] = np.linalg.norm(robot, axis=1) < SLOW
+    height = clip.thing.centre[:, 2] - clip.thing.centre[0, 2]
+    row["air"] = np.interp(at, hand.t - hand.t[0], height) > LIFTED
     row["human inertia"] = np.concatenate([human, own], axis=1)[touching[:, 0]]
     row["robot inertia"] = np.concatenate([row["robot force"], robot], axis=1)
     row["up"] = correlation(row["human force"][:, 2], row["robot force"][:, 2])
@@ -200,8 +203,10 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     out["grip of all"] = round(correlation(join("wanted"), join("got")), 2)
     human, robot = join("human force"), join("robot force")
     out["up of all"] = round(correlation(human[:, 2], robot[:, 2]), 2)
-    slow = join("slow")
+    slow, air = join("slow"), join("air")
     out["up where slow"] = round(correlation(human[slow, 2], robot[slow, 2]), 2)
+    out["up in the air"] = round(correlation(human[air, 2], robot[air, 2]), 2)
+    out["up in the air, human and robot"] = [round(float(who[air, 2].mean()), 2) for who in (human, robot)]
     for who in ("human", "robot"):
         both = join(f"{who} inertia")
         out[f"{who} force by its own acceleration, r"] = [
