@@ -119,6 +119,9 @@ def make_examples(n: int = 5, seed: int = 0, size: int = 32) -> dict[type, Any]:
             q=rng.normal(size=(n, 2)),
             ee_pose=_pose(n, rng),
             feasible=np.ones(n, dtype=bool),
+            fingers=("thumb", "index"),
+            contact=rng.random((n, 2)),
+            force=rng.random((n, 2)),
         ),
         types.Command(seq=4, t=1.5, mode="cartesian_velocity", value=rng.normal(size=6), gripper=0.04),
         types.ContactGeometry(

@@ -192,7 +192,11 @@ def test_another_kind_of_file(examples, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "command"), [("VideoSample", "dexprior sample"), ("PriorCondition", "dexprior data generate")]
+    ("name", "command"),
+    [
+        ("VideoSample", "dexprior sample"), ("PriorCondition", "dexprior data generate"),
+        ("JointTrajectory", "dexprior retarget"),
+    ],
 )
 def test_an_older_version_names_the_command_that_makes_it_again(examples, tmp_path, name, command):
     cls = getattr(types, name)

@@ -1,23 +1,22 @@
-"""Pictures of a retargeting: the clip, the human's landmarks, and the robot hand beside each other."""
+"""Pictures of a retargeting: the clip, the human's landmarks, and the robot beside each other."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from dexprior.data.objects import object_frame
 from dexprior.errors import BadInput, UnknownName
 from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.geometry.transforms import invert_pose, look_at, pose_multiply
 from dexprior.hands.skeleton import BONES, forward
-from dexprior.robots.catalog import fingers_of
+from dexprior.robots import catalog
 from dexprior.robots.identity import model_hash
-from dexprior.robots.machines import EndEffector
-from dexprior.types import ContactConfiguration, HandTrajectory, JointTrajectory, ObjectTrajectory
+from dexprior.robots.rigs import rig_model, rig_spec
+from dexprior.types import ContactConfiguration, JointTrajectory
 from dexprior.worlds.render import FrameRenderer
 
 if TYPE_CHECKING:
@@ -70,20 +69,18 @@ class View:
 
 _FOVY = 40.0  # [degree], vertical
 _CAMERA = "drawing"
+_PLACES = 12  # times at which is looked where an arm is
 _UNSEEN = 4  # group of what is not drawn: sites are places, not shapes
 
 
 def view_of(
-    hand: HandTrajectory,
-    object: ObjectTrajectory | None = None,
+    points: Float[np.ndarray, "*batch 3"],
     *,
     azimuth: float = 180.0,
     elevation: float = -10.0,
 ) -> View:
-    """A view that keeps the whole motion in the picture."""
-    points = hand.joints.reshape(-1, 3)
-    if object is not None:
-        points = np.concatenate([points, object.centre])
+    """A view that keeps all points [m] in the picture."""
+    points = points.reshape(-1, 3)
     low, high = points.min(axis=0), points.max(axis=0)
     x, y, z = middle = (low + high) / 2
     radius = float(np.linalg.norm(points - middle, axis=1).max()) + 0.03
@@ -93,23 +90,21 @@ def view_of(
 
 def draw_robot(
     trajectory: JointTrajectory,
-    robot: EndEffector,
-    view: View,
+    view: View | None = None,
     *,
-    object: ObjectTrajectory | None = None,
+    object: Float[np.ndarray, "time 7"] | None = None,
     object_shape: Shape = "ellipsoid",
     object_size: tuple[float, float, float] = (0.03, 0.03, 0.05),
     floor: float | None = None,
     size: tuple[int, int] = (256, 320),
     every: int = 1,
 ) -> Frames:
-    """Render a robot hand, and an object as a plain shape.
+    """Render a robot hand, or an arm with its end effector, and an object as a plain shape.
 
     Args:
-        trajectory: of this robot.
-        robot: its catalog entry.
-        view: see `view_of`.
-        object: drawn at its pose.
+        trajectory: of a robot of the catalog.
+        view: see `view_of`; by default one that keeps the robot's whole motion in the picture.
+        object: its poses, at the same times.
         object_shape: box or ellipsoid.
         object_size: half extents [m].
         floor: height of a table to draw [m].
@@ -117,51 +112,84 @@ def draw_robot(
         every: draw every n-th frame.
 
     Raises:
-        BadInput: the trajectory is another robot's, or another version's of it; the robot follows no human hand.
+        UnknownName, MissingExtra, BadInput: no such robot here, or the trajectory is another version's of it.
         NoGraphics: this machine cannot render.
     """
     import mujoco
 
-    wrist = fingers_of(robot).wrist
-    if trajectory.robot != robot.name or trajectory.model_hash != model_hash(robot.model):
-        raise BadInput(
-            f"the trajectory is of {trajectory.robot!r} (model {trajectory.model_hash}), not of this "
-            f"{robot.name!r}: retarget again"
-        )
-    spec = _scene(robot, view)
+    spec, names, root = _robot(trajectory)
+    _dress(spec, view or view_of(_places(trajectory), azimuth=140.0, elevation=-20.0))
     if object is not None:
         _add_object(spec, object_shape, object_size)
     if floor is not None:
-        _add_table(spec, (trajectory if object is None else object), floor)
+        _add_table(spec, trajectory.ee_pose if object is None else object, floor)
     model = spec.compile()
     data = mujoco.MjData(model)
-    address = [int(model.joint(name).qposadr[0]) for name in trajectory.names]
-    base = int(model.body(robot.root).mocapid[0])
+    address = [int(model.joint(name).qposadr[0]) for name in names]
+    base = -1 if root is None else int(model.body(root[0]).mocapid[0])
     thing = int(model.body("drawn_object").mocapid[0]) if object is not None else -1
-    data.mocap_pos[base], data.mocap_quat[base] = 0.0, [1.0, 0.0, 0.0, 0.0]
-    data.qpos[address] = trajectory.q[0]
-    mujoco.mj_kinematics(model, data)
-    T_base_tool = _site_pose(data, model.site(wrist).id)
-    root_pose = pose_multiply(trajectory.ee_pose, invert_pose(T_base_tool))
-
-    shown = None if object is None else object_frame(object)
     frames = np.empty((len(range(0, len(trajectory), every)), *size, 3), dtype=np.uint8)
     with FrameRenderer(model, camera=_CAMERA, width=size[1], height=size[0]) as renderer:
         for k, source in enumerate(range(0, len(trajectory), every)):
             data.qpos[address] = trajectory.q[source]
-            data.mocap_pos[base], data.mocap_quat[base] = root_pose[source, :3], root_pose[source, 3:]
-            if shown is not None:
-                data.mocap_pos[thing], data.mocap_quat[thing] = shown[source, :3], shown[source, 3:]
+            if root is not None:
+                data.mocap_pos[base], data.mocap_quat[base] = root[1][source, :3], root[1][source, 3:]
+            if object is not None:
+                data.mocap_pos[thing], data.mocap_quat[thing] = object[source, :3], object[source, 3:]
             mujoco.mj_forward(model, data)
             frames[k] = renderer.render(data)
     return frames
 
 
-def _scene(robot: EndEffector, view: View) -> mujoco.MjSpec:
+def _robot(trajectory: JointTrajectory) -> tuple[mujoco.MjSpec, list[str], tuple[str, np.ndarray] | None]:
+    """A fresh spec of a trajectory's robot, its joints' names there, and of a hand its root and the root's poses."""
+    arm, _, name = trajectory.robot.rpartition("+")
+    robot = catalog.end_effector(name)
+    model = rig_model(arm, name)[1] if arm else robot.model
+    if trajectory.model_hash != model_hash(model):
+        raise BadInput(
+            f"the trajectory is of another {trajectory.robot!r} (model {trajectory.model_hash}, here "
+            f"{model_hash(model)}): retarget again"
+        )
+    if arm:
+        rig, spec = rig_spec(arm, name)
+        return spec, list(map(rig.name, trajectory.names)), None
     import mujoco
 
+    wrist = catalog.fingers_of(robot).wrist
     spec = robot.build()
     spec.body(robot.root).mocap = True  # it follows the wrist, whatever gravity says
+    data = mujoco.MjData(robot.model)
+    for name, q in zip(trajectory.names, trajectory.q[0]):
+        data.joint(name).qpos[:] = q
+    mujoco.mj_kinematics(robot.model, data)
+    T_root_tool = pose_multiply(invert_pose(_pose(data.body(robot.root))), _pose(data.site(wrist)))
+    return spec, list(trajectory.names), (robot.root, pose_multiply(trajectory.ee_pose, invert_pose(T_root_tool)))
+
+
+def _places(trajectory: JointTrajectory) -> Float[np.ndarray, "point 3"]:
+    """Where shapes of an arm and its end effector are at some times, but for what stands at the origin [m]; where a
+    hand's wrist is."""
+    arm, _, end = trajectory.robot.rpartition("+")
+    if not arm:
+        return trajectory.ee_pose[:, :3]
+    import mujoco
+
+    rig, model = rig_model(arm, end)
+    data = mujoco.MjData(model)
+    places = []
+    for q in trajectory.q[:: max(len(trajectory) // _PLACES, 1)]:
+        for name, at in zip(trajectory.names, q):
+            data.joint(rig.name(name)).qpos[:] = at
+        mujoco.mj_kinematics(model, data)
+        places.append(data.geom_xpos.copy())
+    return np.concatenate(places)
+
+
+def _dress(spec: mujoco.MjSpec, view: View) -> None:
+    """Give a robot light, paper around it, and a camera."""
+    import mujoco
+
     for site in spec.sites:
         site.group = _UNSEEN
     for texture in [t for t in spec.textures if t.type == mujoco.mjtTexture.mjTEXTURE_SKYBOX]:
@@ -185,7 +213,6 @@ def _scene(robot: EndEffector, view: View) -> mujoco.MjSpec:
     T = view.T_base_cam()
     quat = quat_from_matrix(T[:3, :3] * [1.0, -1.0, -1.0])  # MuJoCo's cameras have y up and look along -z
     spec.worldbody.add_camera(name=_CAMERA, pos=T[:3, 3], quat=quat, fovy=_FOVY)
-    return spec
 
 
 def _add_object(spec: mujoco.MjSpec, shape: Shape, half: tuple[float, float, float]) -> None:
@@ -198,11 +225,11 @@ def _add_object(spec: mujoco.MjSpec, shape: Shape, half: tuple[float, float, flo
     body.add_geom(type=kinds[shape], size=half, rgba=[0.93, 0.77, 0.20, 1.0], contype=0, conaffinity=0)
 
 
-def _add_table(spec: mujoco.MjSpec, on_it: ObjectTrajectory | JointTrajectory, height: float) -> None:
+def _add_table(spec: mujoco.MjSpec, on_it: Float[np.ndarray, "time 7"], height: float) -> None:
     """A slab under what moves, 15 cm wider than its track on every side: hands come from beyond the edge."""
     import mujoco
 
-    track = on_it.centre[:, :2] if isinstance(on_it, ObjectTrajectory) else on_it.ee_pose[:, :2]
+    track = on_it[:, :2]
     low, high = track.min(axis=0) - 0.15, track.max(axis=0) + 0.15
     spec.worldbody.add_geom(
         type=mujoco.mjtGeom.mjGEOM_BOX,
@@ -214,12 +241,9 @@ def _add_table(spec: mujoco.MjSpec, on_it: ObjectTrajectory | JointTrajectory, h
     )
 
 
-def _site_pose(data: mujoco.MjData, site: int) -> Float[np.ndarray, " 7"]:
-    import mujoco
-
-    quat = np.empty(4)
-    mujoco.mju_mat2Quat(quat, data.site_xmat[site])
-    return np.concatenate([data.site_xpos[site], quat])
+def _pose(there: Any) -> Float[np.ndarray, " 7"]:
+    """Of a body or a site."""
+    return np.concatenate([there.xpos, quat_from_matrix(there.xmat.reshape(3, 3))])
 
 
 # --- two-dimensional panels -------------------------------------------------------------------------------
@@ -320,13 +344,12 @@ def beside(panels: Sequence[Frames], titles: Sequence[str] = ()) -> Frames:
 
 
 def draw_retargeting(
-    hand: HandTrajectory,
+    joints: Float[np.ndarray, "time 21 3"],
     trajectory: JointTrajectory,
-    robot: EndEffector,
     *,
     clip: Frames | None = None,
     image: Float[np.ndarray, "time 21 2"] | None = None,
-    object: ObjectTrajectory | None = None,
+    object: Float[np.ndarray, "time 7"] | None = None,
     object_shape: Shape = "ellipsoid",
     object_size: tuple[float, float, float] = (0.03, 0.03, 0.05),
     floor: float | None = None,
@@ -337,16 +360,15 @@ def draw_retargeting(
     """Clip (with landmarks, where they are known), skeleton and robot beside each other.
 
     Args:
-        hand: the human hand.
+        joints: of the human hand, base frame; all that is drawn is given at the trajectory's times [m].
         trajectory: the robot's motion for it.
-        robot: its catalog entry.
         clip: the hand's frames, of any size; left out when None.
         image: landmarks in the clip as fractions of width and height.
-        object: drawn at its pose.
+        object: its poses.
         object_shape: box or ellipsoid.
         object_size: half extents [m].
         floor: height of a table to draw [m].
-        view: chosen to keep everything in the picture when omitted.
+        view: chosen to keep everything in the picture when omitted; an arm has one of its own then.
         height: of the panels [pixel]; 600 frames take 0.4 GB at 256.
         every: draw every n-th frame.
 
@@ -354,24 +376,24 @@ def draw_retargeting(
         BadInput: lengths differ, or see `draw_robot`.
         NoGraphics: this machine cannot render.
     """
-    if len(trajectory) != len(hand) or (clip is not None and len(clip) != len(hand)):
+    if len(trajectory) != len(joints) or (clip is not None and len(clip) != len(joints)):
         raise BadInput(
-            f"{len(hand)} frames of the hand, {len(trajectory)} of the robot"
+            f"{len(joints)} frames of the hand, {len(trajectory)} of the robot"
             + ("" if clip is None else f", {len(clip)} of the clip")
         )
-    view = view or view_of(hand, object)
+    points = joints.reshape(-1, 3)
+    human = view or view_of(points if object is None else np.concatenate([points, object[:, :3]]))
     panels, titles = [], []
     if clip is not None:
         shown = _scaled(clip[::every], height)
         panels.append(shown if image is None else draw_landmarks(shown, image[::every]))
         titles.append("clip")
-    panels.append(draw_skeleton(hand.joints[::every], view, size=(height, height)))
+    panels.append(draw_skeleton(joints[::every], human, size=(height, height)))
     titles.append("landmarks")
     panels.append(
         draw_robot(
             trajectory,
-            robot,
-            view,
+            view if "+" in trajectory.robot else human,
             object=object,
             object_shape=object_shape,
             object_size=object_size,
@@ -380,7 +402,7 @@ def draw_retargeting(
             every=every,
         )
     )
-    titles.append(robot.name)
+    titles.append(trajectory.robot)
     return beside(panels, titles)
 
 

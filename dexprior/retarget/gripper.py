@@ -73,6 +73,8 @@ class ToolTrajectory:
     """Between the fingertips; while they press, the width of what they press on [m]."""
     force: Float[np.ndarray, " time"]
     """Of each fingertip on what is between them [N]."""
+    clip: Float[np.ndarray, " time"]
+    """Seconds since the clip's first frame of what is done then; in free motion what is on the way to it."""
 
     @property
     def held(self) -> tuple[float, float] | None:
@@ -96,6 +98,7 @@ class ToolTrajectory:
             tool=interpolate_poses(t, self.t, self.tool),
             opening=np.interp(t, self.t, self.opening),
             force=np.interp(t, self.t, self.force),
+            clip=np.interp(t, self.t, self.clip),
         )
 
 
@@ -127,7 +130,7 @@ def retarget_to_gripper(
         t = hand.t - hand.t[0]
         n = len(t)
         open_ = np.full(n, robot.grip.widest)
-        return ToolTrajectory(t=t, tool=np.tile(robot.start, (n, 1)), opening=open_, force=np.zeros(n))
+        return ToolTrajectory(t=t, tool=np.tile(robot.start, (n, 1)), opening=open_, force=np.zeros(n), clip=t)
     plan = _Plan(robot, config)
     if object_pose is None:
         grasps = [pinch_of(hand, thing, phase, surface, robot) for phase in phases]
@@ -157,6 +160,7 @@ class _Plan:
         self._c, self._robot, self._grip = config, robot, robot.grip
         self._late, self._holds = 0.0, False
         self._rows: list[tuple[float, np.ndarray, float, float]] = [(0.0, robot.start, robot.grip.widest, 0.0)]
+        self._clocks: list[tuple[float, float]] = [(0.0, 0.0)]  # of the robot and the hand
 
     def push(self, t: np.ndarray, path: np.ndarray, way: np.ndarray) -> None:
         """Come down closed behind an object, and follow the push along its `way`."""
@@ -166,6 +170,7 @@ class _Plan:
         self._late = max(self._late, self._cross(path[0], t[0], 0.0) - t[0])
         slowed = self._slowed(t, path)
         self._rows += [(float(at), pose, 0.0, 0.0) for at, pose in zip(slowed[1:] + self._late, path[1:])]
+        self._clocks += zip(slowed[1:] + self._late, t[1:])
         self._late += float(slowed[-1] - t[-1])
 
     def hold(self, t: np.ndarray, path: np.ndarray, width: float, force: np.ndarray) -> None:
@@ -183,6 +188,7 @@ class _Plan:
         self._rows.append((float(t[0] + self._late - c.settling), path[0], width, 0.0))
         slowed = self._slowed(t, path)
         self._rows += [(float(at), pose, width, float(f)) for at, pose, f in zip(slowed + self._late, path, force)]
+        self._clocks += zip(slowed + self._late, t)
         self._late += float(slowed[-1] - t[-1])
 
     def finish(self, *, held: bool) -> ToolTrajectory:
@@ -193,7 +199,9 @@ class _Plan:
             self._add(t, self._motion(pose, _back(pose, self._c.clearance), self._c.descent), wide)
         columns = zip(*self._rows)
         clock, poses, opening, force = (np.array(column) for column in columns)
-        return ToolTrajectory(t=clock, tool=poses, opening=opening, force=force)
+        known, own = np.array(self._clocks).T
+        clip = np.interp(clock, known, own) + np.maximum(clock - known[-1], 0.0)
+        return ToolTrajectory(t=clock, tool=poses, opening=opening, force=force, clip=clip)
 
     def _let_go(self) -> None:
         t, pose, width, _ = self._rows[-1]

@@ -31,6 +31,8 @@ class GripMap:
     """Between free fingertips, growing [m]: between two pads, or across the circle that more of them leave free."""
     number: Float[np.ndarray, " mark"]
     """That brings them there."""
+    joints: Float[np.ndarray, "mark joint"]
+    """Positions of its joints there [rad, m]."""
     give: float
     """By how much less a number is that makes each fingertip press with a newton [1/N]."""
     size: int
@@ -49,8 +51,11 @@ class GripMap:
             stiffness: of each pad's servo [N/m].
             depth: see there.
         """
-        ends, give = np.array([-1.0, 1.0]), 4.0 / (stiffness * widest)
-        return cls(opening=np.array([0.0, widest]), number=ends, give=give, size=1, depth=depth)
+        opening = np.array([0.0, widest])
+        return cls(
+            opening=opening, number=np.array([-1.0, 1.0]), joints=np.repeat(opening[:, None] / 2, 2, axis=1),
+            give=4.0 / (stiffness * widest), size=1, depth=depth,
+        )  # fmt: skip
 
     @property
     def widest(self) -> float:
@@ -60,6 +65,10 @@ class GripMap:
     def numbers(self, opening: Float[np.ndarray, "*batch"]) -> Float[np.ndarray, "*batch"]:
         """That bring the fingertips to an opening [m] where nothing is between them."""
         return np.interp(opening, self.opening, self.number)
+
+    def posture(self, opening: Float[np.ndarray, " time"]) -> Float[np.ndarray, "time joint"]:
+        """Positions of its joints at an opening [m] where nothing is between its fingertips [rad, m]."""
+        return np.stack([np.interp(opening, self.opening, column) for column in self.joints.T], axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,9 +104,9 @@ class Follower:
 def grip_map(end: str) -> GripMap:
     """Of an end effector by name, read off its model.
 
-    Pads that slide together press by their servo's stiffness. Fingers on tendons that all pull alike close against
-    their springs: where free ones come to rest under each tension is measured, and by virtual work a fingertip that is
-    kept there presses with the tension beyond, times the tendon's way over the fingertip's.
+    Pads that slide together press by their servo's stiffness. Fingers on tendons that are told the same number close
+    against their springs: where free ones come to rest under each number is measured, and by virtual work a fingertip
+    that is kept there presses with the tension beyond, times the tendon's way over the fingertip's.
 
     Raises:
         UnknownName: no such end effector.
@@ -107,11 +116,14 @@ def grip_map(end: str) -> GripMap:
     slides = len(effector.joints) == 2 and all(effector.slides)
     if slides and effector.action_size == 1 and not np.any(effector.control[:, 0]):
         return _of_pads(effector)
-    if effector.kind == "tendon" and (effector.control == effector.control[0]).all():
+    if effector.kind == "tendon":
         return _of_tendons(effector)
+    alone = (
+        f"; its fingers follow a person's by themselves: `dexprior retarget robot={end}`" if effector.fingers else ""
+    )
     raise BadInput(
-        f"end effector {end!r}: no map from an opening and a force to its actuators; those with one are parallel "
-        "grippers, and hands that close by tendons"
+        f"end effector {end!r}: no map from an opening and a force to its {effector.action_size} number(s); those with "
+        f"one are pads that slide together (parallel) and fingers on tendons (three_finger, tendon_hand){alone}"
     )
 
 
@@ -134,9 +146,10 @@ def _of_tendons(effector: EndEffector) -> GripMap:
     for joint, rest in zip(effector.joints, effector.rest):
         data.joint(joint).qpos[:] = rest
     actuators = [model.actuator(name).id for name in effector.actuators]
-    tight, slack = effector.control[0]
+    tight, slack = effector.control.T
     number = np.linspace(1.0, -1.0, _MARKS)
-    opening, length, depth = np.zeros(_MARKS), np.zeros(_MARKS), np.zeros(_MARKS)
+    opening, depth = np.zeros(_MARKS), np.zeros(_MARKS)
+    length, joints = np.zeros((_MARKS, len(actuators))), np.zeros((_MARKS, len(effector.joints)))
     for k in range(_MARKS):
         data.ctrl[actuators] = tight + 0.5 * (number[k] + 1.0) * (slack - tight)
         mujoco.mj_step(model, data, round(_SETTLING / model.opt.timestep))
@@ -144,15 +157,16 @@ def _of_tendons(effector: EndEffector) -> GripMap:
         radius = model.geom_size[pads, 0]
         opening[k] = 2.0 * (np.linalg.norm(tips[..., :2], axis=2).min(axis=1) - radius).mean()
         depth[k] = (tips[..., 2].max(axis=1) + radius).max()
-        length[k] = data.ten_length.mean()
+        length[k] = data.actuator_length[actuators]
+        joints[k] = [data.joint(joint).qpos[0] for joint in effector.joints]
     # from where fingertips meet they pass each other
     closed = np.flatnonzero((np.diff(opening, append=opening[-1]) >= 0.0) | (opening <= 0.0))
     few = slice(0, int(closed[0]) + 1)
-    way = np.ptp(length[few]) / (0.5 * np.ptp(opening[few]))
+    way = np.ptp(length[few], axis=0) / (0.5 * np.ptp(opening[few]))
     return GripMap(
         opening=np.maximum(opening[few][::-1], 0.0), number=number[few][::-1].copy(),
-        give=float(2.0 / (abs(tight - slack) * way)), size=effector.action_size, depth=float(depth[few].max()),
-        tips=len(pads),
+        joints=joints[few][::-1].copy(), give=float(2.0 / (abs(tight - slack) * way).mean()),
+        size=effector.action_size, depth=float(depth[few].max()), tips=len(pads),
     )  # fmt: skip
 
 

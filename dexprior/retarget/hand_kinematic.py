@@ -172,6 +172,9 @@ def retarget_hand(
         q=q,
         ee_pose=wrist_pose,
         feasible=feasible,
+        fingers=tuple(FINGERS[f] for f in tables.human),
+        contact=contact,
+        force=hand.force[:, list(tables.human)],
     )
     return HandRetargeting(trajectory, object, tips, tip_error, pinch_error)
 

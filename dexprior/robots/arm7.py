@@ -27,7 +27,6 @@ __all__ = [
     "PAD_STIFFNESS",
     "PARALLEL",
     "ArmKinematics",
-    "add_arm",
     "build_arm",
     "build_gripper",
 ]
@@ -78,18 +77,6 @@ _PAD_HALF = (0.010, 0.004, 0.010)
 _GRIP_FORCE = 30.0  # [N] a pad
 
 
-def add_arm(spec: mujoco.MjSpec) -> None:
-    """Add the arm and its gripper to a scene in radians (`compiler.degree` off), with its base at the world's origin.
-
-    Adds sites `tcp` and `wrist`, sensors `wrench_force`, `wrench_torque`, `touch_left`, `touch_right`, and position
-    actuators `joint1..7`, `pad_left`, `pad_right`.
-    """
-    flange = _add_links(spec)
-    _add_gripper(spec, flange, position=[0, 0, _FLANGE], quat=_MOUNT)
-    _add_arm_servos(spec)
-    _add_gripper_servos(spec)
-
-
 def build_arm() -> mujoco.MjSpec:
     """The arm alone, with the site `flange` at its end."""
     spec = _empty()
@@ -102,7 +89,7 @@ def build_arm() -> mujoco.MjSpec:
 def build_gripper() -> mujoco.MjSpec:
     """The gripper alone, its root body `hand` at the origin."""
     spec = _empty()
-    _add_gripper(spec, spec.worldbody)
+    _add_gripper(spec)
     _add_gripper_servos(spec)
     return spec
 
@@ -153,12 +140,10 @@ def _add_links(spec: mujoco.MjSpec) -> Any:
     return body
 
 
-def _add_gripper(
-    spec: mujoco.MjSpec, parent: Any, *, position: Any = (0.0, 0.0, 0.0), quat: Any = (1.0, 0.0, 0.0, 0.0)
-) -> None:
+def _add_gripper(spec: mujoco.MjSpec) -> None:
     import mujoco
 
-    hand = parent.add_body(name="hand", pos=position, quat=quat)
+    hand = spec.worldbody.add_body(name="hand")
     hand.gravcomp = 1.0
     hand.add_geom(
         name="hand",

@@ -25,7 +25,7 @@ from dexprior.robots.machines import ArmModel, EndEffector
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["Rig", "add_rig", "home_pose", "posture", "rig_chain", "turn_range"]
+__all__ = ["Rig", "add_rig", "home_pose", "posture", "rig_chain", "rig_model", "rig_spec", "turn_range"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,9 +108,8 @@ def add_rig(
     return Rig(arm=model, end=effector, prefix=prefix, home=np.asarray(model.home if home is None else home))
 
 
-@functools.cache
-def rig_chain(arm: str, end: str) -> tuple[Rig, ChainKinematics]:
-    """An arm with an end effector, its base at the origin, and the chain of its joints to the tool centre point.
+def rig_spec(arm: str, end: str) -> tuple[Rig, mujoco.MjSpec]:
+    """A fresh spec of an arm that moves with an end effector and nothing else: its base at the origin.
 
     Raises:
         UnknownName, MissingExtra: as `add_rig`.
@@ -124,7 +123,21 @@ def rig_chain(arm: str, end: str) -> tuple[Rig, ChainKinematics]:
     if not rig.arm_joints:
         able = ", ".join(name for name in catalog.arms() if catalog.arm(name).joints)
         raise BadInput(f"arm {arm!r} has no joints and cannot move its tool; arms that move: {able}")
-    return rig, ChainKinematics(spec.compile(), rig.arm_joints, rig.name("tcp"))
+    return rig, spec
+
+
+@functools.cache
+def rig_model(arm: str, end: str) -> tuple[Rig, mujoco.MjModel]:
+    """The same compiled; not to be changed. Errors as in `rig_spec`."""
+    rig, spec = rig_spec(arm, end)
+    return rig, spec.compile()
+
+
+@functools.cache
+def rig_chain(arm: str, end: str) -> tuple[Rig, ChainKinematics]:
+    """The same, and the chain of its joints to the tool centre point. Errors as in `rig_spec`."""
+    rig, model = rig_model(arm, end)
+    return rig, ChainKinematics(model, rig.arm_joints, rig.name("tcp"))
 
 
 def home_pose(arm: str, end: str, home: Float[np.ndarray, " joint"] | None = None) -> Float[np.ndarray, 7]:

@@ -16,9 +16,11 @@ __all__ = ["JointTrajectory", "WrenchTrack"]
 
 @dataclass(frozen=True, kw_only=True)
 class JointTrajectory:
-    """Joint positions of a robot over time, with the end-effector pose that they reach."""
+    """Joint positions of a robot over time, with the end-effector pose that they reach and what its fingertips are to
+    feel."""
 
-    schema: ClassVar[str] = "dexprior.joint_trajectory/1"
+    schema: ClassVar[str] = "dexprior.joint_trajectory/2"
+    command: ClassVar[str] = "dexprior retarget"
 
     robot: str
     """A hand's name in the catalog, or an arm's and its end effector's: `arm7+parallel`."""
@@ -34,6 +36,13 @@ class JointTrajectory:
     """Pose of the tool centre point in the base frame."""
     feasible: Bool[np.ndarray, " time"]
     """Whether the frame keeps the limits and reaches the wanted pose within tolerance."""
+    fingers: tuple[str, ...]
+    """Order of `contact` and `force`: human names of a hand's fingers, or on an arm the touch sensors of the end
+    effector's fingertips."""
+    contact: Float[np.ndarray, "time finger"]
+    """Probability that each is to touch the object."""
+    force: Float[np.ndarray, "time finger"]
+    """Normal force of each fingertip on the object: wanted, not measured [N]."""
 
     def __post_init__(self) -> None:
         check = Checker(self)
@@ -44,6 +53,11 @@ class JointTrajectory:
         object.__setattr__(self, "names", tuple(self.names))
         if len(self.names) != q.shape[1]:
             raise BadInput(f"JointTrajectory: {len(self.names)} names for {q.shape[1]} joints")
+        contact = check.array("contact", "time", "finger", low=0.0, high=1.0)
+        check.array("force", "time", "finger", low=0.0)
+        object.__setattr__(self, "fingers", tuple(self.fingers))
+        if len(self.fingers) != contact.shape[1]:
+            raise BadInput(f"JointTrajectory: {len(self.fingers)} names for {contact.shape[1]} fingers")
 
     def __len__(self) -> int:
         return len(self.t)

@@ -26,7 +26,8 @@ def _trajectory(shift=0.0) -> ToolTrajectory:
     turn = quat_from_axis_angle(np.stack([0 * u, 0 * u, 0.8 * u], axis=1))
     quat = quat_multiply(turn, np.broadcast_to([0.0, 1.0, 0.0, 0.0], (FRAMES, 4)))
     opening = np.where(np.arange(FRAMES) < 24, 0.08, 0.03)
-    return ToolTrajectory(t=t, tool=np.concatenate([position, quat], axis=1), opening=opening, force=np.zeros(FRAMES))
+    tool = np.concatenate([position, quat], axis=1)
+    return ToolTrajectory(t=t, tool=tool, opening=opening, force=np.zeros(FRAMES), clip=t)
 
 
 def _build(trajectories, **config):
@@ -235,7 +236,7 @@ def _gripping(force: float, **config):
     t = np.arange(50) * DT
     tool = np.tile([0.4, 0.0, 0.1, 0.0, 1.0, 0.0, 0.0], (50, 1))
     held = (t > 0.5).astype(float)
-    one = ToolTrajectory(t=t, tool=tool, opening=0.08 - 0.04 * held, force=force * held)
+    one = ToolTrajectory(t=t, tool=tool, opening=0.08 - 0.04 * held, force=force * held, clip=t)
     return BehaviorPrior.of_tools(
         [[one]], BehaviorConfig(**config), grip=GripMap.of_pads(widest=0.08, stiffness=3000.0, depth=0.01),
         scale=SCALE, dt=DT, panel_hash="p",
@@ -262,7 +263,7 @@ def test_numbers_of_a_hand_that_closes_by_one_are_all_the_same():
     t = np.arange(50) * DT
     one = ToolTrajectory(
         t=t, tool=np.tile([0.4, 0.0, 0.1, 0.0, 1.0, 0.0, 0.0], (50, 1)), opening=np.linspace(0.08, 0.02, 50),
-        force=np.linspace(0.0, 2.0, 50),
+        force=np.linspace(0.0, 2.0, 50), clip=t,
     )  # fmt: skip
     pads = GripMap.of_pads(widest=0.08, stiffness=500.0, depth=0.01)
     one_number, three = (

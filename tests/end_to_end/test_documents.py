@@ -342,7 +342,10 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
     # a command of a document, what makes it small, what lies in the folder before it
     ("dexprior sample", "n=2 motion_steps=2 video_steps=1", None),
     ("dexprior estimate-pose samples=runs/samples/samples.safetensors", "", None),
-    ("dexprior retarget samples=runs/samples/samples.safetensors robot=arm7+parallel", "", None),
+    (
+        "dexprior retarget samples=runs/samples/samples.safetensors hand=runs/pose/hand.safetensors "
+        "robot=arm7+parallel", "every=20", None,
+    ),
     ("dexprior estimate-pose video=CLIP.mp4 landmarks=LANDMARKS.npz", "start=100 stop=112", _clip),
     ("dexprior retarget video=CLIP.mp4 robot=builtin-hand", "start=100 every=6", None),
     ("dexprior retarget hand=dexmv_mustard.npz", "every=120 out=runs/bottle", _bottle),

@@ -7,14 +7,16 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dexprior.data.objects import rigid_object
 from dexprior.errors import BadInput, NoGraphics, UnknownName
 from dexprior.geometry.transforms import IDENTITY_POSE
 from dexprior.hands import skeleton
 from dexprior.hands.mano import contact_configuration
 from dexprior.retarget import drawing
+from dexprior.retarget.arm_ik import solve_arm
+from dexprior.retarget.gripper import ToolTrajectory
 from dexprior.retarget.hand_kinematic import retarget_hand
 from dexprior.robots import catalog
+from dexprior.robots.rigs import home_pose
 from dexprior.types import HandTrajectory
 
 N = 3
@@ -49,7 +51,7 @@ def moved(hand):
 @pytest.fixture(scope="module")
 def gl(hand, moved):
     try:
-        drawing.draw_robot(moved, ROBOT, drawing.view_of(hand), size=(8, 8))
+        drawing.draw_robot(moved, drawing.view_of(hand.joints), size=(8, 8))
     except NoGraphics as error:
         pytest.skip(f"needs off-screen rendering: {error}")
 
@@ -60,9 +62,9 @@ def _inked(frame):
 
 
 def test_skeleton_and_robot_are_seen_alike(gl, hand, moved):
-    view = drawing.view_of(hand)
+    view = drawing.view_of(hand.joints)
     bones = drawing.draw_skeleton(hand.joints, view, size=(128, 128))
-    robot = drawing.draw_robot(moved, ROBOT, view, size=(128, 128))
+    robot = drawing.draw_robot(moved, view, size=(128, 128))
     for k in range(N):
         rows, columns = np.abs(_inked(bones[k]) - _inked(robot[k]))
         assert rows < 20, "the robot has a wrist below the landmarks"
@@ -74,14 +76,12 @@ def test_panels_stand_beside_each_other(gl, hand, moved):
     clip = np.full((N, 90, 160, 3), 128, dtype=np.uint8)
     image = np.full((N, 21, 2), 0.5)
     image[1] = np.nan
-    thing = rigid_object("box", hand.t, np.tile(IDENTITY_POSE, (N, 1)))
     frames = drawing.draw_retargeting(
-        hand,
+        hand.joints,
         moved,
-        ROBOT,
         clip=clip,
         image=image,
-        object=thing,
+        object=np.tile(IDENTITY_POSE, (N, 1)),
         object_shape="box",
         floor=-0.1,
         height=72,
@@ -89,6 +89,20 @@ def test_panels_stand_beside_each_other(gl, hand, moved):
     )
     assert frames.shape == (2, 72 + 18, 128 + 72 + 72, 3)
     assert frames.dtype == np.uint8
+
+
+def test_an_arm_is_seen_whole_and_moves(gl):
+    n = 4
+    tool = np.tile(home_pose("arm7", "parallel"), (n, 1))
+    tool[:, 1] += np.linspace(-0.3, 0.3, n)
+    t = np.arange(n) * 0.1
+    plan = ToolTrajectory(t=t, tool=tool, opening=np.full(n, 0.04), force=np.zeros(n), clip=t)
+    frames = drawing.draw_robot(solve_arm("arm7", "parallel", plan), size=(96, 96))
+    inked = (np.abs(frames.astype(int) - 244).max(axis=-1) > 12).any(axis=0)
+    assert inked.sum() > 400
+    rows, columns = np.argwhere(inked).T
+    assert 1 < min(rows.min(), columns.min()) < max(rows.max(), columns.max()) < 94
+    assert np.abs(_inked(frames[-1]) - _inked(frames[0])).max() > 4
 
 
 def test_landmarks_are_drawn_where_they_are():
@@ -103,18 +117,17 @@ def test_landmarks_are_drawn_where_they_are():
 def test_another_robots_trajectory_is_refused(hand, moved):
     other = dataclasses.replace(moved, model_hash="0" * 16)
     with pytest.raises(BadInput, match="retarget again"):
-        drawing.draw_robot(other, ROBOT, drawing.view_of(hand))
+        drawing.draw_robot(other, drawing.view_of(hand.joints))
 
 
 def test_unknown_shape(hand, moved):
-    thing = rigid_object("x", hand.t, hand.wrist_pose)
     with pytest.raises(UnknownName, match="box, ellipsoid"):
-        drawing.draw_robot(moved, ROBOT, drawing.view_of(hand), object=thing, object_shape="torus")
+        drawing.draw_robot(moved, drawing.view_of(hand.joints), object=hand.wrist_pose, object_shape="torus")
 
 
 def test_lengths_must_agree(hand, moved):
     with pytest.raises(BadInput, match="2 of the clip"):
-        drawing.draw_retargeting(hand, moved, ROBOT, clip=np.zeros((2, 8, 8, 3), np.uint8))
+        drawing.draw_retargeting(hand.joints, moved, clip=np.zeros((2, 8, 8, 3), np.uint8))
 
 
 def test_no_graphics_says_what_to_set(monkeypatch, hand, moved):
@@ -125,7 +138,7 @@ def test_no_graphics_says_what_to_set(monkeypatch, hand, moved):
 
     monkeypatch.setattr(mujoco, "Renderer", broken)
     with pytest.raises(NoGraphics, match="MUJOCO_GL=egl"):
-        drawing.draw_robot(moved, ROBOT, drawing.view_of(hand))
+        drawing.draw_robot(moved, drawing.view_of(hand.joints))
 
 
 def test_a_grasp_is_drawn_over_the_object_s_points(hand):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dexprior.errors import BadInput, UnknownName
 from dexprior.retarget.grips import grip_map
+from dexprior.robots import catalog
+from dexprior.robots.tendon_hands import THREE_FINGER
 from dexprior.worlds.tasks import TaskWorlds, make_task
 
 HANDS = ("three_finger", "tendon_hand")
@@ -63,8 +67,22 @@ def test_a_hand_s_opening_grows_with_its_number(end):
     assert grip.numbers(np.array([-1.0, 1.0])).tolist() == [grip.number[0], 1.0]
 
 
+def test_tendons_of_other_strengths_close_by_one_number_too(monkeypatch):
+    uneven = replace(THREE_FINGER, name="uneven", control=THREE_FINGER.control * [[0.8], [1.0], [1.2]])
+    monkeypatch.setitem(catalog._MACHINES, "uneven", uneven)
+    even, uneven = grip_map("three_finger"), grip_map("uneven")
+    np.testing.assert_allclose(np.interp(0.05, uneven.opening, uneven.number), even.numbers(np.array(0.05)), atol=0.05)
+    assert uneven.give == pytest.approx(even.give, rel=0.2)
+    apart = np.ptp(uneven.joints[:, ::2], axis=1)
+    assert apart.max() > 0.05, "a finger that pulls harder is ahead of the others"
+
+
 def test_other_end_effectors_have_no_such_map():
-    with pytest.raises(BadInput, match="human_hand"):
+    with pytest.raises(
+        BadInput, match=r"'human_hand'.* 21 number.*follow a person's by themselves: .*robot=human_hand"
+    ):
         grip_map("human_hand")
+    with pytest.raises(BadInput, match=r"'claw4'.* 12 number\(s\).*tendon_hand\)$"):
+        grip_map("claw4")
     with pytest.raises(UnknownName, match="parallel"):
         grip_map("parallax")

@@ -13,16 +13,15 @@ from dexprior.robots.arm7 import (
     JOINT_LIMITS,
     MAX_OPENING,
     ArmKinematics,
-    add_arm,
 )
+from dexprior.robots.rigs import rig_model
+
+OWN = "robot/"
 
 
 @pytest.fixture(scope="module")
 def model() -> mujoco.MjModel:
-    spec = mujoco.MjSpec()
-    spec.compiler.degree = False
-    add_arm(spec)
-    return spec.compile()
+    return rig_model("arm7", "parallel")[1]
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +33,10 @@ def postures() -> np.ndarray:
 def test_kinematics_and_jacobian_are_mujocos(model, postures):
     position, rotation, jacobian = ArmKinematics().forward(postures)
     data = mujoco.MjData(model)
-    site = model.site("tcp").id
-    dofs = [model.joint(name).dofadr[0] for name in ARM_JOINTS]
+    site = model.site(OWN + "tcp").id
+    dofs = [model.joint(OWN + name).dofadr[0] for name in ARM_JOINTS]
     for k, q in enumerate(postures):
-        data.qpos[[model.joint(name).qposadr[0] for name in ARM_JOINTS]] = q
+        data.qpos[[model.joint(OWN + name).qposadr[0] for name in ARM_JOINTS]] = q
         mujoco.mj_kinematics(model, data)
         mujoco.mj_comPos(model, data)
         linear, angular = np.zeros((2, 3, model.nv))
@@ -70,9 +69,9 @@ def test_home_points_down_over_the_table():
 
 def test_the_model_has_the_published_limits_and_everything_is_named(model):
     for name, limits in zip(ARM_JOINTS, JOINT_LIMITS):
-        np.testing.assert_allclose(model.joint(name).range, limits)
+        np.testing.assert_allclose(model.joint(OWN + name).range, limits)
     for name in GRIPPER_JOINTS:
-        np.testing.assert_allclose(model.joint(name).range, [0, MAX_OPENING / 2])
-    assert [model.actuator(k).name for k in range(model.nu)] == [*ARM_JOINTS, *GRIPPER_JOINTS]
+        np.testing.assert_allclose(model.joint(OWN + name).range, [0, MAX_OPENING / 2])
+    assert [model.actuator(k).name for k in range(model.nu)] == [OWN + name for name in (*ARM_JOINTS, *GRIPPER_JOINTS)]
     for kind, count in (("geom", model.ngeom), ("body", model.nbody), ("joint", model.njnt), ("site", model.nsite)):
         assert all(getattr(model, kind)(k).name for k in range(count)), kind

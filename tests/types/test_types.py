@@ -268,7 +268,15 @@ def test_normals_are_unit(examples):
 
 
 def test_joint_names_count(examples):
-    assert refused(examples[types.JointTrajectory], names=("a",)) == "JointTrajectory: 1 names for 2 joints"
+    robot = examples[types.JointTrajectory]
+    assert refused(robot, names=("a",)) == "JointTrajectory: 1 names for 2 joints"
+    assert refused(robot, fingers=("a",)) == "JointTrajectory: 1 names for 2 fingers"
+
+
+def test_what_fingertips_are_to_feel_is_a_probability_and_a_push(examples):
+    robot = examples[types.JointTrajectory]
+    assert "JointTrajectory.contact: largest value 1.5 is above 1" in refused(robot, contact=1.5 + 0 * robot.contact)
+    assert "JointTrajectory.force: smallest value -2 is below 0" in refused(robot, force=-2.0 + 0 * robot.force)
 
 
 def test_an_episode_has_a_wrench_for_every_frame(examples, example_makers):
