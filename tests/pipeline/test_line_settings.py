@@ -27,7 +27,7 @@ def test_help_and_readme_name_every_task_that_the_line_takes():
 
 
 def test_what_reads_samples_sees_them_as_demonstrations_were_seen():
-    one = TaskDemonstrationConfig(cameras=("front",), depth=())
+    one = TaskDemonstrationConfig(size=48, cameras=("front",), depth=())
     with pytest.raises(ConfigError, match=r"bank.views = \['side'\]: no camera 'side' beside the first .*\['front'\]"):
         LineConfig(demonstrations=one)
     assert LineConfig(demonstrations=one, bank=BankConfig(views=())).bank.views == ()
