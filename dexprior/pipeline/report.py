@@ -122,7 +122,7 @@ def _ratio(found: dict[str, Any] | None) -> str:
 
 
 def _summary(page: Page, results: dict[str, dict[str, Any]]) -> None:
-    evaluated, estimator = results["02-prior"], results["03-estimator"]
+    evaluated, estimator, bank = results["02-prior"], results["03-estimator"], results["04-behavior"]
     rows = [
         ["prior: distance of the object to where it went, at the end", _mm(evaluated["prior"]["goal_error_mm"])],
         ["the same of the training clip with the nearest condition", _mm(evaluated["nearest"]["goal_error_mm"])],
@@ -130,9 +130,14 @@ def _summary(page: Page, results: dict[str, dict[str, Any]]) -> None:
         ["prior: frames in which a finger is said to touch but is not near", _broken(evaluated, "touches_air")],
         ["estimator: joint error on held-out clips", _mm(estimator["joint_error_mm"])],
         ["estimator against the prior's own motion, on samples", _mm(estimator["disagreement_with_prior_mm"])],
-        ["bank: scenes whose sample holds nothing", f"{results['04-behavior']['idle']} of "
-         f"{results['04-behavior']['scenes']}"],
+        ["bank: scenes whose sample holds nothing", f"{bank['idle']} of {bank['scenes']}"],
     ]  # fmt: skip
+    if "refined" in bank:
+        told = bank["refined"]
+        rows.append(
+            ["bank: successes in the training world before and after rollouts refined some, and how many they refined",
+             f"{told['before']}, {told['after']}, {round(told['share'] * bank['scenes'])} of {bank['scenes']}"]
+        )  # fmt: skip
     page.section("What the stages learned").table(["what", "measured"], rows)
 
 
