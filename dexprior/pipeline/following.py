@@ -307,6 +307,7 @@ def follow(
     gripper: GripperConfig,
     behavior: BehaviorConfig,
     seed: int,
+    settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Bool[np.ndarray, " clip"]]:
     """Whether a robot that follows each clip succeeds, by judging world, without knowing where the object is.
 
@@ -319,6 +320,7 @@ def follow(
         gripper: how hands become tools.
         behavior: how tools are followed.
         seed: of the worlds' parameters and noise.
+        settings: of the task, e.g. its robot; those of the clips' objects go before them.
     """
     groups: dict[str, list[int]] = {}
     for k, clip in enumerate(clips):
@@ -326,7 +328,7 @@ def follow(
     won = {world: np.zeros(len(clips), dtype=bool) for world in worlds}
     for ids in groups.values():
         mine = [clips[k] for k in ids]
-        task = robot_task(name, **mine[0].settings)
+        task = robot_task(name, **{**(settings or {}), **mine[0].settings})
         rig, places = task.layout().rigs[0], judging_worlds(task)
         scenes = {key: np.array([c.scene[key] for c in mine]) for key in mine[0].scene}
         panels = {world: places[world].panel(scenes, seed=seed) for world in won}

@@ -274,8 +274,9 @@ def _won(line: Line, folder: Path, rung: str) -> dict[str, Won]:
         return _everywhere(line, worlds, policy)
     clips = _clips(line, folder, rung)
     return follow(
-        line.config.task, clips, worlds, gripper=line.gripper, behavior=line.config.bank.behavior, seed=SCORING
-    )
+        line.config.task, clips, worlds, gripper=line.gripper, behavior=line.config.bank.behavior, seed=SCORING,
+        settings=line.config.settings,
+    )  # fmt: skip
 
 
 def _clips(line: Line, folder: Path, rung: str) -> list[Clip]:
