@@ -7,6 +7,7 @@ What they do to a world, and how closely, is said in `dexprior.worlds.tasks.phen
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from dexprior.config import Ge, Gt, Le, Lt, config
@@ -145,6 +146,12 @@ class Phenomena:
     def active(self) -> tuple[str, ...]:
         """Names of those that are on."""
         return tuple(name for name in PHENOMENA if getattr(self, name) is not None)
+
+    def updated(self, other: Phenomena | None) -> Phenomena:
+        """These phenomena, with those that are on in another in their place, on the other's surfaces."""
+        if other is None or not other.active:
+            return self
+        return replace(other, **{name: getattr(self, name) for name in self.active if name not in other.active})
 
 
 PHENOMENA: dict[str, Gap] = {

@@ -21,11 +21,13 @@ from dexprior.envs.panel import Panel
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import yaw_of
 from dexprior.geometry.transforms import fit_rigid, pose_multiply
+from dexprior.pipeline.refining import NUMBERS, Bank, Refined, astray, refine
 from dexprior.pipeline.settings import BankConfig
 from dexprior.pipeline.worlds import judging_worlds
 from dexprior.policy.rollout import prior_policy, run_episodes
 from dexprior.pose.estimator import PoseEstimator, load_estimator
 from dexprior.pose.fusion import Source, read_sample
+from dexprior.prior.evaluation import laws_broken
 from dexprior.prior.sampling import HandObjectPipeline, load_prior
 from dexprior.retarget.gripper import GripperConfig, ToolTrajectory, retarget_to_gripper
 from dexprior.retarget.grips import Follower, grip_map
@@ -192,7 +194,8 @@ def make_bank(
 
     Returns:
         `scenes`; `idle`: how many trajectories hold nothing; `gated`: whether they are as fast as a gate lets them be;
-        `last_press`: when the last of them lets go [s].
+        `last_press`: when the last of them lets go [s]; `draws`: of each noise what its samples break, on average, and
+        how many scenes keep it; with rollouts `refined`: see `_told`.
 
     Raises:
         BadInput: the prior's clips are too short for every way of doing the task, or there is no estimator and the
@@ -210,24 +213,76 @@ def make_bank(
     panel.save(folder / "panel.json")
     scenes = [{k: v[i] for k, v in panel.scenes.items()} for i in range(len(panel))]
     conditions = [condition_of(task, scene, seed=seed, size=net.size, sentence=sentence) for scene in scenes]
-    samples = sample_prior(pipeline, conditions, settings, seed=seed, alike=True)
+    draws = [
+        sample_prior(pipeline, conditions, settings, seed=seed + _APART * k, alike=True) for k in range(settings.draws)
+    ]
+
+    def bank(trajectories: Sequence[ToolTrajectory]) -> BehaviorPrior:
+        return bank_of(task, rig, trajectories, settings.behavior, panel.hash)
+
+    def followed(samples: Sequence[VideoSample]) -> tuple[list[ToolTrajectory], bool]:
+        """Their trajectories, and whether they are as fast as a gate lets them be."""
+        seen = [] if reader is None else film(pipeline, samples, conditions, settings, seed=seed).values()
+        clips = [
+            Clip.of_sample(s, k, scene=scene, reader=reader, source=settings.source, views=views)
+            for s, k, scene, views in zip(samples, conditions, scenes, zip(*seen) if seen else [()] * len(samples))
+        ]
+        made = tool_trajectories(task, clips, gripper, alike=True, gated=settings.gated)
+        if not settings.gated or _last_press(made) <= task.horizon - _TO_REST + 1e-6:
+            return made, settings.gated
+        return tool_trajectories(task, clips, gripper, alike=True), False  # an episode is too short for it
+
+    made = [followed(samples) for samples in draws]
+    broken = np.array([checked(task, samples, conditions, one, bank) for samples, (one, _) in zip(draws, made)])
+    kept = np.full(len(panel), broken.mean(axis=1).argmin()) if settings.alike else broken.argmin(axis=0)
+    samples = [draws[k][i] for i, k in enumerate(kept)]
     save(samples[:4], folder / "examples.safetensors", producer="behavior", seed=seed)
     save(conditions[:4], folder / "conditions.safetensors", producer="behavior", seed=seed)
-    seen = [] if reader is None else film(pipeline, samples, conditions, settings, seed=seed).values()
-    views = list(zip(*seen)) or [()] * len(samples)
-    clips = [
-        Clip.of_sample(s, k, scene=scene, reader=reader, source=settings.source, views=v)
-        for s, k, scene, v in zip(samples, conditions, scenes, views)
-    ]
-    trajectories = tool_trajectories(task, clips, gripper, alike=True, gated=settings.gated)
-    gated = settings.gated and _last_press(trajectories) <= task.horizon - _TO_REST + 1e-6
-    if settings.gated and not gated:  # an episode is too short for it
-        trajectories = tool_trajectories(task, clips, gripper, alike=True)
-    bank_of(task, rig, trajectories, settings.behavior, panel.hash).save(folder / "behavior.safetensors")
+    trajectories, gated = made[kept[0]] if settings.alike else followed(samples)
+    answer = {
+        "draws": {
+            "broken": broken.mean(axis=1).tolist(), "kept": np.bincount(kept, minlength=settings.draws).tolist()
+        }
+    }  # fmt: skip
+    if settings.rollouts:
+        bank(trajectories).save(folder / "unrefined.safetensors")
+        found = refine(
+            task, panel, trajectories, bank, rollouts=settings.rollouts, alike=settings.alike, seed=seed
+        )  # fmt: skip
+        trajectories, answer = found.trajectories, answer | {"refined": _told(found)}
+    bank(trajectories).save(folder / "behavior.safetensors")
     idle = sum(one.held is None for one in trajectories)
-    return {"scenes": len(panel), "idle": idle, "gated": gated, "last_press": _last_press(trajectories)}
+    return {
+        "scenes": len(panel), "idle": idle, "gated": gated, "last_press": _last_press(trajectories), **answer
+    }  # fmt: skip
 
 
+def checked(
+    task: Task,
+    samples: Sequence[VideoSample],
+    conditions: Sequence[PriorCondition],
+    trajectories: Sequence[ToolTrajectory],
+    bank: Bank,
+) -> Float[np.ndarray, " clip"]:
+    """What speaks against each sample before a robot tries it: the laws of contact that it breaks, one more where its
+    trajectory holds nothing, and one more where the path leaves the arm's reach."""
+    broken = np.array([laws_broken(sample, condition) for sample, condition in zip(samples, conditions)])
+    idle = np.array([one.held is None for one in trajectories])
+    return broken + idle + (astray(task, bank(trajectories)) > _ASTRAY)
+
+
+def _told(found: Refined) -> dict[str, Any]:
+    """Of refined trajectories: the `share` of them that changed, successes in the training world `before` and `after`,
+    and the root mean square of each number."""
+    size = np.sqrt((found.numbers**2).mean(axis=0))
+    return {
+        "share": float(found.numbers.any(axis=1).mean()), "before": int(found.before.sum()),
+        "after": int(found.after.sum()), "numbers": dict(zip(NUMBERS, size.round(3).tolist())),
+    }  # fmt: skip
+
+
+_APART = 1_000_003  # between the seeds of two draws
+_ASTRAY = 0.01  # [m] from which on a path is out of reach
 _TO_REST = 0.4  # [s] from the last press to the end of an episode, in which what was let go comes to rest
 
 
@@ -295,6 +350,7 @@ def follow(
     gripper: GripperConfig,
     behavior: BehaviorConfig,
     seed: int,
+    settings: Mapping[str, Any] | None = None,
 ) -> dict[str, Bool[np.ndarray, " clip"]]:
     """Whether a robot that follows each clip succeeds, by judging world, without knowing where the object is.
 
@@ -307,6 +363,7 @@ def follow(
         gripper: how hands become tools.
         behavior: how tools are followed.
         seed: of the worlds' parameters and noise.
+        settings: of the task, e.g. its robot; those of the clips' objects go before them.
     """
     groups: dict[str, list[int]] = {}
     for k, clip in enumerate(clips):
@@ -314,7 +371,7 @@ def follow(
     won = {world: np.zeros(len(clips), dtype=bool) for world in worlds}
     for ids in groups.values():
         mine = [clips[k] for k in ids]
-        task = robot_task(name, **mine[0].settings)
+        task = robot_task(name, **{**(settings or {}), **mine[0].settings})
         rig, places = task.layout().rigs[0], judging_worlds(task)
         scenes = {key: np.array([c.scene[key] for c in mine]) for key in mine[0].scene}
         panels = {world: places[world].panel(scenes, seed=seed) for world in won}

@@ -49,6 +49,7 @@ RUNGS = {
     "made condition": "its samples under conditions made for the same scenes",
     "pixels": "the hand and the object that the pose estimator reads from the samples' frames",
     "fused": "these and the sample's own motion, fused",
+    "unrefined": "samples of the training scenes, followed in them, before rollouts refined them",
     "bank": "samples of the training scenes, followed in them",
     "imitation": "the bank imitated: the warm-up of the next two",
     "policy": "PPO with the KL to the bank",
@@ -56,23 +57,27 @@ RUNGS = {
     "kl 0": "the same warm-up, then PPO without it",
     "plain": "PPO from scratch",
 }
-"""Rung -> what acts, all on scenes of the scoring seed but the bank, which has its own. A robot has no other laws of
-contact: the gate is climbed in `GATED` worlds only, and by tasks that have one."""
+"""Rung -> what acts, all on scenes of the scoring seed but the bank, which has its own, as it had before it was refined
+(`BankConfig.rollouts`). A robot has no other laws of contact: the gate is climbed in `GATED` worlds only, and by tasks
+that have one."""
 GATED = ("training", "other")
 _TRAINED = {
     "imitation": "05-imitation", "policy": "06-policy", "gate": "06-policy", "kl 0": "07-policy-no-kl",
     "plain": "08-policy-plain",
 }  # fmt: skip
+_BANKS = {"unrefined": "unrefined.safetensors", "bank": "behavior.safetensors"}
 _PARTS = ("demonstrations", "samples")
 _NEEDS: dict[str, tuple[str, ...]] = {
     "demonstrations": (), "samples": ("02-prior", "demonstrations"),
     "expert": (), "demonstration": ("samples",), "sample": ("samples",),
     "made condition": ("samples",), "pixels": ("03-estimator", "samples"), "fused": ("03-estimator", "samples"),
-    "bank": ("04-behavior",), **{rung: (stage,) for rung, stage in _TRAINED.items()},
+    "unrefined": ("04-behavior",), "bank": ("04-behavior",),
+    **{rung: (stage,) for rung, stage in _TRAINED.items()},
 }  # fmt: skip
 _LOSSES = (
     ("demonstration", "sample"), ("sample", "made condition"), ("sample", "pixels"), ("sample", "fused"),
-    ("policy", "gate"), ("kl 0", "policy"), ("imitation", "kl 0"), ("plain", "policy"),
+    ("unrefined", "bank"), ("policy", "gate"), ("kl 0", "policy"), ("imitation", "kl 0"),
+    ("plain", "policy"),
 )  # fmt: skip
 _DRAWS = 2000
 
@@ -113,8 +118,10 @@ def ladder_steps(line: Line, folder: Path) -> dict[str, Step]:
 
 
 def rungs_of(line: Line) -> list[str]:
-    """The rungs of `RUNGS` that a line's task has."""
-    return [rung for rung in RUNGS if rung != "gate" or why_no_gate(line.task) is None]
+    """The rungs of `RUNGS` that a line has."""
+    left_out = {"gate"} if why_no_gate(line.task) is not None else set()
+    left_out |= set() if line.config.bank.rollouts else {"unrefined"}
+    return [rung for rung in RUNGS if rung not in left_out]
 
 
 def judge(config: LineConfig, folder: Path, rung: str) -> dict[str, Any]:
@@ -262,8 +269,8 @@ def _won(line: Line, folder: Path, rung: str) -> dict[str, Won]:
     worlds = judging_worlds(line.task)
     if rung == "expert":
         return _everywhere(line, worlds, expert_policy(line.task))
-    if rung == "bank":
-        return _bank(line, worlds)
+    if rung in _BANKS:
+        return _bank(line, worlds, _BANKS[rung])
     if rung in _TRAINED:
         policy = actor_policy(load_actor(line.folder[_TRAINED[rung]] / "actor.safetensors"))
         if rung == "gate":
@@ -271,8 +278,9 @@ def _won(line: Line, folder: Path, rung: str) -> dict[str, Won]:
         return _everywhere(line, worlds, policy)
     clips = _clips(line, folder, rung)
     return follow(
-        line.config.task, clips, worlds, gripper=line.gripper, behavior=line.config.bank.behavior, seed=SCORING
-    )
+        line.config.task, clips, worlds, gripper=line.gripper, behavior=line.config.bank.behavior, seed=SCORING,
+        settings=line.config.settings,
+    )  # fmt: skip
 
 
 def _clips(line: Line, folder: Path, rung: str) -> list[Clip]:
@@ -350,10 +358,10 @@ def _gate(line: Line, worlds: Mapping[str, JudgingWorld], act: Policy) -> dict[s
     }
 
 
-def _bank(line: Line, worlds: Mapping[str, JudgingWorld]) -> dict[str, Won]:
+def _bank(line: Line, worlds: Mapping[str, JudgingWorld], file: str) -> dict[str, Won]:
     from dexprior.behavior import BehaviorPrior
     from dexprior.envs.panel import Panel
 
-    bank = BehaviorPrior.load(line.folder["04-behavior"] / "behavior.safetensors")
+    bank = BehaviorPrior.load(line.folder["04-behavior"] / file)
     panel = Panel.load(line.folder["04-behavior"] / "panel.json")
     return _everywhere(line, worlds, prior_policy(bank, np.arange(len(panel))), panel.scenes)

@@ -123,7 +123,7 @@ def _ratio(found: dict[str, Any] | None) -> str:
 
 
 def _summary(page: Page, results: dict[str, dict[str, Any]]) -> None:
-    evaluated, estimator = results["02-prior"], results["03-estimator"]
+    evaluated, estimator, bank = results["02-prior"], results["03-estimator"], results["04-behavior"]
     rows = [
         ["prior: distance of the object to where it went, at the end", _mm(evaluated["prior"]["goal_error_mm"])],
         ["the same of the training clip with the nearest condition", _mm(evaluated["nearest"]["goal_error_mm"])],
@@ -132,9 +132,14 @@ def _summary(page: Page, results: dict[str, dict[str, Any]]) -> None:
         ["estimator: joints on held-out clips", _mm(estimator["joint_error_mm"])],
         ["estimator: joints on samples, against their own motion", _mm(estimator["samples"]["joint_error_mm"])],
         ["the same, the object", _mm(estimator["samples"]["object_error_mm"])],
-        ["bank: scenes whose sample holds nothing", f"{results['04-behavior']['idle']} of "
-         f"{results['04-behavior']['scenes']}"],
+        ["bank: scenes whose sample holds nothing", f"{bank['idle']} of {bank['scenes']}"],
     ]  # fmt: skip
+    if "refined" in bank:
+        told = bank["refined"]
+        rows.append(
+            ["bank: successes in the training world before and after rollouts refined some, and how many they refined",
+             f"{told['before']}, {told['after']}, {round(told['share'] * bank['scenes'])} of {bank['scenes']}"]
+        )  # fmt: skip
     page.section("What the stages learned").table(["what", "measured"], rows)
 
 

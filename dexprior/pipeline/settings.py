@@ -49,6 +49,14 @@ class BankConfig:
     """Euler steps of the motion stream."""
     video_steps: Annotated[int, Ge(1)] = 2
     """Euler steps of the video stream."""
+    draws: Annotated[int, Ge(1)] = 1
+    """Noises that samples are drawn from; the bank keeps the one whose samples break the fewest laws of contact, hold
+    something and can be reached."""
+    rollouts: Annotated[int, Ge(0)] = 0
+    """Rollouts of each scene in the training world, by which trajectories are refined; 0 takes them as they are."""
+    alike: bool = True
+    """Whether all scenes keep the same draw and are refined by the same numbers. Otherwise each keeps its own best
+    draw, and those in which the robot fails are refined, each by numbers of its own."""
     gated: bool = True
     """Whether robots are shown to move no faster than the task's gate lets them, where an episode has the time."""
     behavior: BehaviorConfig = BehaviorConfig(std_twist=0.025, std_end=0.025)

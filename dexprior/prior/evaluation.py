@@ -14,19 +14,28 @@ import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
 from dexprior.data.stacks import Stack
-from dexprior.geometry.transforms import fit_rigid, transform_points
+from dexprior.geometry.transforms import fit_rigid, invert_pose, transform_points
 from dexprior.hands.skeleton import FINGER_RADIUS, forward
 from dexprior.prior.conditioning import condition_tensors, embed_text, straight_path
 from dexprior.prior.motion import HANDS, POINTS, decode_motion, encode_motion, known_motion, motion_size
 from dexprior.stats import bootstrap_mean
 from dexprior.types import PriorCondition, VideoSample
 
-__all__ = ["GAPS", "Motion", "contact_law_violations", "evaluate_prior", "evaluate_samples", "rank_samples"]
+__all__ = [
+    "GAPS",
+    "Motion",
+    "contact_law_violations",
+    "evaluate_prior",
+    "evaluate_samples",
+    "laws_broken",
+    "rank_samples",
+]
 
 GAPS = (0.005, 0.010, 0.015, 0.020, 0.030)
 """Distances from fingertip to surface up to which a fingertip counts as near [m]."""
 _NEAR = 0.015  # [m] the one of them that samples are ranked by
 _MOVES = 0.08  # [m/s] matter faster than this moves
+_DEEP, _AROUND = 0.003, 8  # [m] a joint's middle that is so far under the planes of the nearest points sinks in
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,8 @@ def contact_law_violations(motion: Motion, condition: PriorCondition, *, near: f
     """Shares of frames that break a law of contact.
 
     `moves_alone`: the object's matter moves although no fingertip is near it. `touches_air`: a finger is said to touch
-    although its tip is not near the object.
+    although its tip is not near the object. `sinks_in`: a joint of a finger is 3 mm or more under the surface of a
+    rigid object; what deforms makes way, so that nothing sinks into it.
 
     Args:
         motion: of the clip.
@@ -62,7 +72,11 @@ def contact_law_violations(motion: Motion, condition: PriorCondition, *, near: f
         near: distance from the fingertip's skin to the surface up to which it is near [m].
     """
     moves_alone, touches_air = _violations(motion, condition, np.array([near]))
-    return {"moves_alone": float(moves_alone[0]), "touches_air": float(touches_air[0])}
+    return {
+        "moves_alone": float(moves_alone[0]),
+        "touches_air": float(touches_air[0]),
+        "sinks_in": _sinking(motion, condition),
+    }
 
 
 def evaluate_prior(samples: Sequence[VideoSample], truth: Stack, train: Stack) -> dict[str, Any]:
@@ -133,13 +147,15 @@ def evaluate_samples(motions: Sequence[Motion], truth: Stack) -> dict[str, Any]:
     }
 
 
+def laws_broken(sample: VideoSample, condition: PriorCondition) -> float:
+    """Shares of a sample's frames that break a law of contact, added up; 0 where none does."""
+    return sum(contact_law_violations(Motion.of(sample), condition).values())
+
+
 def rank_samples(samples: Sequence[VideoSample], conditions: Sequence[PriorCondition]) -> list[int]:
     """Indices from the sample that breaks the fewest laws of contact to the one that breaks most."""
-
-    def broken(k: int) -> float:
-        return sum(contact_law_violations(Motion.of(samples[k]), conditions[k]).values())
-
-    return sorted(range(len(samples)), key=broken)
+    broken = [laws_broken(sample, condition) for sample, condition in zip(samples, conditions)]
+    return sorted(range(len(samples)), key=broken.__getitem__)
 
 
 # --- laws of contact ---
@@ -155,6 +171,18 @@ def _violations(
     alone = (speed > _MOVES)[:, None] & ~near.any(axis=1)
     air = ((motion.contact > 0.5).reshape(time, -1, 1) & ~near).any(axis=1)
     return alone.mean(axis=0), air.mean(axis=0)
+
+
+def _sinking(motion: Motion, condition: PriorCondition) -> float:
+    """Share of frames in which a joint of a finger is deep inside what does not deform; 0 for what does."""
+    if condition.pose is None:
+        return 0.0
+    cloud, moved = condition.cloud[condition.moves], fit_rigid(condition.points, motion.points)
+    fingers = motion.joints[:, :, 1:].reshape(len(motion.joints), -1, 3)
+    offset = transform_points(invert_pose(moved), fingers)[:, :, None] - cloud[:, :3]
+    nearest = (offset**2).sum(axis=-1).argsort(axis=-1)[..., :_AROUND]  # beside an edge, one alone may face elsewhere
+    above = np.take_along_axis(np.einsum("tjpi,pi->tjp", offset, cloud[:, 3:]), nearest, axis=-1)
+    return float((above.max(axis=-1) < -_DEEP).any(axis=1).mean())
 
 
 def _away(

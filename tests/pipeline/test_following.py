@@ -151,6 +151,23 @@ def test_a_clip_is_retargeted_once_for_all_worlds(monkeypatch):
     assert len(asked) == len(clips)
 
 
+def test_clips_are_followed_by_the_robot_of_the_line_with_their_own_objects(monkeypatch):
+    class Asked(Exception):
+        pass
+
+    def made(name, **settings):
+        raise Asked(name, settings)
+
+    monkeypatch.setattr(following, "robot_task", made)
+    clip = SimpleNamespace(settings={"fruit": "grape"})
+    with pytest.raises(Asked) as asked:
+        follow(
+            "soft_grasp", [clip], ["training"], gripper=GripperConfig(), behavior=BehaviorConfig(), seed=0,
+            settings={"fruit": "peach", "hand": "tendon_hand"},
+        )  # fmt: skip
+    assert asked.value.args == ("soft_grasp", {"fruit": "grape", "hand": "tendon_hand"})
+
+
 def test_a_bank_asks_for_one_sentence_from_one_noise(monkeypatch, tmp_path):
     asked = {}
 

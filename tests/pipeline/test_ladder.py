@@ -14,7 +14,7 @@ from dexprior.data.stacks import Stack, stack_episodes
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.pipeline import ladder
 from dexprior.pipeline.following import first_way
-from dexprior.pipeline.ladder import RUNGS, _clips, _sample, _within, ladder_steps, paired_ratio
+from dexprior.pipeline.ladder import RUNGS, _clips, _sample, _within, ladder_steps, paired_ratio, rungs_of
 from dexprior.pipeline.line import Line
 from dexprior.pipeline.rungs import CHAIN, draw_rungs, largest_loss, loss_text, table
 from dexprior.pipeline.settings import BankConfig, LineConfig
@@ -134,6 +134,18 @@ def test_samples_of_an_older_version_end_in_the_line_that_says_what_to_delete(ex
 def test_of_a_ladder_s_steps_only_the_samples_need_the_prior(tmp_path):
     steps = ladder_steps(Line(LineConfig(out=str(tmp_path))), tmp_path / "09-ladder")
     assert [name for name, step in steps.items() if "02-prior" in step.needs] == ["09-ladder/samples"]
+
+
+def test_a_refined_bank_is_judged_before_and_after(tmp_path, monkeypatch):
+    config = LineConfig(out=str(tmp_path))
+    assert "unrefined" not in rungs_of(Line(config))
+    line = Line(replace(config, bank=replace(config.bank, rollouts=4)))
+    assert rungs_of(line) == list(RUNGS)
+    judged = {}
+    monkeypatch.setattr(ladder, "_bank", lambda line, worlds, file: judged.setdefault(file, {}))
+    for rung in ("unrefined", "bank"):
+        ladder._won(line, tmp_path, rung)
+    assert list(judged) == ["unrefined.safetensors", "behavior.safetensors"]
 
 
 def test_the_table_says_how_many_demonstrations_were_left_out():

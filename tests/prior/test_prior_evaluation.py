@@ -55,6 +55,7 @@ def test_demonstrations_keep_the_laws(clips, tiny_stack):
     laws = [_laws(clip, tiny_stack, k) for k, clip in enumerate(clips)]
     assert np.mean([v["moves_alone"] for v in laws]) < 0.02
     assert np.mean([v["touches_air"] for v in laws]) < 0.02
+    assert np.mean([v["sinks_in"] for v in laws]) < 0.02
 
 
 def test_a_wider_meaning_of_near_breaks_fewer_laws(clips, tiny_stack):
@@ -68,13 +69,26 @@ def test_an_object_that_moves_alone_is_counted_while_it_moves(clips, tiny_stack)
     clip = clips[0]
     speed = np.linalg.norm(np.gradient(clip.object.points, 1 / clip.fps, axis=0), axis=-1).mean(axis=1)
     found = _laws(_without_hand(clip), tiny_stack)
-    assert found == {"moves_alone": pytest.approx((speed > 0.08).mean()), "touches_air": 0.0}
+    assert found == {"moves_alone": pytest.approx((speed > 0.08).mean()), "touches_air": 0.0, "sinks_in": 0.0}
     assert found["moves_alone"] > 0.2
 
 
 def test_a_finger_that_touches_air_is_counted(clips, tiny_stack):
     hand = replace(_without_hand(clips[0]).hand, contact=np.ones_like(clips[0].hand.contact))
     assert _laws(replace(clips[0], hands=(hand,)), tiny_stack)["touches_air"] == 1.0
+
+
+def test_a_hand_that_sinks_into_what_is_rigid_is_counted(clips, tiny_stack):
+    """All fingers in the wall of a nut that lies still, in the first half of the frames."""
+    clip, condition = _without_hand(clips[0]), tiny_stack.conditions[0]
+    points, joints = np.broadcast_to(clip.object.points[:1], clip.object.points.shape), clip.hand.joints.copy()
+    half, wall = len(joints) // 2, condition.cloud[condition.moves][0]
+    joints[:half, 1:] = wall[:3] - 0.004 * wall[3:]
+    sunk = replace(
+        clip, hands=(replace(clip.hand, joints=joints),), object=replace(clip.object, points=points)
+    )  # fmt: skip
+    assert _laws(sunk, tiny_stack)["sinks_in"] == half / len(joints)
+    assert contact_law_violations(Motion.of(sunk), replace(condition, pose=None))["sinks_in"] == 0.0
 
 
 def test_what_deforms_is_near_where_its_matter_went(clips, tiny_stack):

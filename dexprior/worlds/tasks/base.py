@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float, UInt8
 
 from dexprior.errors import BadInput
-from dexprior.families import ParameterFamily
+from dexprior.families import ParameterFamily, Phenomena
 from dexprior.robots.rigs import Rig
 from dexprior.worlds.tasks.parts import Part
 
@@ -84,6 +84,11 @@ class Task(ABC):
         """What the scene is made of; one of them moves, and is brought to the first of the others where there are any.
         A task that names none has no demonstrations."""
         return ()
+
+    @property
+    def phenomena(self) -> Phenomena:
+        """What contacts of these worlds have that the engine leaves out; nothing by default."""
+        return Phenomena()
 
     @property
     def manipulated(self) -> Part:

@@ -9,15 +9,15 @@ excess is kept: `bruise` is the largest p / yield - 1 so far. The simulated shap
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from dexprior.config import Gt, Le, config
-from dexprior.families import Parameter, ParameterFamily, fixed_outside
+from dexprior.config import Ge, Gt, Le, config
+from dexprior.families import Parameter, ParameterFamily, Phenomena, ToeStiffness, fixed_outside
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
 from dexprior.robots.rigs import add_rig, posture
 from dexprior.worlds.measures import TOUCH_ON, tolerance
@@ -37,6 +37,7 @@ _FINGER_RADIUS = 0.008  # [m]
 _FORCE, _NET = 1 << 1, 3  # what a contact sensor tells, and how: the sum of the contacts' forces, in the world's axes
 _SHAKE = (2.8, 3.8)  # [s] when the whole world shakes
 _SHAKE_ACCELERATION, _SHAKE_RATE = 4.0, 4.0  # [m/s2], [1/s]
+_TOE_LOAD = 1e-5  # [N] from which covers stiffen; three decades are over at .09 N, under what holds the lightest fruit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +83,11 @@ class SoftGraspConfig:
     """Largest distance of the fruit from under the hand at the start, on each axis [m]."""
     timestep: Annotated[float, Gt(0), Le(0.01)] = 0.002
     """Simulation step [s]."""
+    toe: Annotated[float, Ge(1)] = 1.0
+    """Stiffness of the fingertips' covers under load over that at first touch, in this world; 1 where they do not
+    stiffen."""
+    other_toe: Annotated[float, Ge(1)] = 1.0
+    """The same in the other world."""
 
 
 _TRAINING = ParameterFamily(
@@ -119,6 +125,16 @@ class SoftGrasp(Task):
         },
     )
     weights: ClassVar[dict[str, float]] = {"reach": 0.15, "grasp": 0.15, "lift": 0.4, "gentle": 0.2, "still": 0.1}
+
+    def other(self) -> SoftGrasp:
+        """The same with the other world's covers."""
+        return replace(self, config=replace(self.config, toe=self.config.other_toe))
+
+    @property
+    def phenomena(self) -> Phenomena:
+        """Covers that stiffen under load, where they do."""
+        toe = self.config.toe
+        return Phenomena(toe_stiffness=ToeStiffness(ratio=toe, load=_TOE_LOAD)) if toe > 1.0 else Phenomena()
 
     @property
     def fruit(self) -> Fruit:

@@ -40,7 +40,7 @@ class TaskWorlds:
         n: worlds.
         arm_action: what the arm's part of an action means.
         family: which parameters the values given to `reset` stand for; the task's training family by default.
-        phenomena: of contact, that the engine leaves out; none by default.
+        phenomena: of contact, that the engine leaves out, beside the task's own; none by default.
         sensors: models of its sensors and links; none by default, so that `sensed` is `state`.
         threads: of MuJoCo's pool; 0 takes all cores. Results do not depend on it.
         physics: what steps the worlds; MuJoCo Warp takes rigid tasks only (`Entry.warp`).
@@ -77,7 +77,8 @@ class TaskWorlds:
         layout = task.layout()
         self.rigs = layout.rigs
         self.actions = ActionSpec(layout.rigs, arm_action, task.control_dt)
-        governed = None if phenomena is None or not phenomena.active else govern(layout.spec, phenomena)
+        phenomena = task.phenomena.updated(phenomena)
+        governed = govern(layout.spec, phenomena) if phenomena.active else None
         try:
             self.model = layout.spec.compile()
         except ValueError as error:  # sizes that the configuration's own bounds let through
@@ -103,7 +104,7 @@ class TaskWorlds:
         self._parameters = ParametersOfWorlds(self._batch, self.model, self.family, configure)
         self.view = View(self._batch, self.model, self.rigs)
         self._phenomena: PhenomenaOfWorlds | None = None
-        if phenomena is not None and governed is not None:
+        if governed is not None:
             self._phenomena = PhenomenaOfWorlds(phenomena, governed, self.view, self._parameters.fields)
         self._substeps = round(task.control_dt / self.model.opt.timestep)
         if not np.isclose(self._substeps * self.model.opt.timestep, task.control_dt):

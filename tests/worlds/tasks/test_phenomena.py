@@ -25,7 +25,7 @@ from dexprior.families import (
     ToeStiffness,
 )
 from dexprior.worlds.contact_laws import bouc_wen, capstan, ellipse_radius, tendon_tension, toe_secant
-from dexprior.worlds.tasks import Layout, Task, TaskWorlds, make_task
+from dexprior.worlds.tasks import Layout, Task, TaskWorlds, episode, expert_of, make_task
 
 _G = 9.81
 ALL = Phenomena(
@@ -186,6 +186,41 @@ def test_a_gripper_still_holds(switch):
     truth = worlds.truth()
     assert truth["held"].all()
     np.testing.assert_allclose(truth["object"][:, 2] - truth["tool"][:, 2], start, atol=0.001)
+
+
+def test_phenomena_are_added_to_others_and_take_their_place():
+    toe, rubs = Phenomena(toe_stiffness=ToeStiffness(ratio=1000.0)), Phenomena(stribeck=Stribeck(), every=2)
+    both = toe.updated(rubs)
+    assert (both.active, both.every) == (("stribeck", "toe_stiffness"), 2)
+    assert both.toe_stiffness == toe.toe_stiffness
+    assert both.updated(Phenomena(toe_stiffness=ToeStiffness())).toe_stiffness == ToeStiffness()
+    assert toe.updated(None) == toe.updated(Phenomena()) == toe
+
+
+def test_covers_of_the_other_world_stiffen_where_a_setting_says_so():
+    task = make_task("soft_grasp", other_toe=1000.0)
+    assert (task.phenomena.active, task.other().phenomena.active) == ((), ("toe_stiffness",))
+    assert task.other().other() == task.other()
+    assert make_task("soft_grasp").other().phenomena.active == ()
+    with pytest.raises(ConfigError, match=r"task soft_grasp.other_toe = 0.5"):
+        make_task("soft_grasp", other_toe=0.5)
+
+
+def test_the_lightest_fruit_is_held_with_covers_that_stiffen_over_three_decades():
+    """The expert's grapes of 70 mN, through the shake; beside other laws as well, each has its say."""
+    task = make_task("soft_grasp", fruit="grape", timestep=0.004, other_toe=1000.0).other()
+    worlds = TaskWorlds(task, 2, family=task.reality, phenomena=Phenomena(stribeck=Stribeck()), threads=1)
+    rows = [task.reality.as_dict(row) for row in task.reality.sample(np.random.default_rng(0), 2)]
+    worlds.reset(np.arange(2), task.sample(np.random.default_rng(1), 2), rows)
+    assert {"phenomena/load", "phenomena/friction"} <= set(worlds.view.memory)
+    worlds = TaskWorlds(task, 2, family=task.reality, threads=1)
+    worlds.reset(np.arange(2), task.sample(np.random.default_rng(1), 2), rows)
+    for step in episode(worlds, expert_of("soft_grasp"), seconds=task.horizon):
+        truth = step.truth
+    assert task.success(truth).all()
+    load, depth = (worlds.view.memory[f"phenomena/{name}"] for name in ("load", "depth"))
+    assert (load > 0.05).any(axis=1).all()
+    assert (depth[load > 0.05] > 1e-4).all()
 
 
 @pytest.mark.parametrize("period", [0.8, 1.6])
