@@ -71,7 +71,7 @@ def changed(trajectory: ToolTrajectory, numbers: Float[np.ndarray, " 6"]) -> Too
     tool[:, :3] += along * quat_rotate(tool[:, 3:], np.broadcast_to(offset, (len(t), 3)))
     return ToolTrajectory(
         t=t, tool=tool, opening=np.interp(t, closes, wide),
-        force=np.interp(t, closes, trajectory.force * _FORCE**force),
+        force=np.interp(t, closes, trajectory.force * _FORCE**force), clip=np.interp(t, closes, trajectory.clip),
     )  # fmt: skip
 
 
