@@ -194,7 +194,8 @@ def test_another_kind_of_file(examples, tmp_path):
 @pytest.mark.parametrize(
     ("name", "command"),
     [
-        ("VideoSample", "dexprior sample"), ("PriorCondition", "dexprior data generate"),
+        ("VideoSample", "dexprior sample"),
+        ("PriorCondition", "dexprior data generate"),
         ("JointTrajectory", "dexprior retarget"),
     ],
 )
