@@ -94,7 +94,7 @@ _NEAR = 0.1  # [m] in which positions relative to the object are told and predic
 _DRAWN = 0.02  # width of a point of the object as a share of the image
 _MOVED = 0.003  # [m] from the start, beyond which the object has moved
 _LEVEL, _NEAREST = 0.05, 0.002  # how much height and nearness count beside a camera's rays
-_ALL = 0.6  # share of steps that see all cameras
+_ALL = 0.8  # share of steps that see all cameras
 _SOUGHT = [0, 4, 5, 8, 12, 16, 17, 20]  # joints that are looked for in the picture
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -28,8 +29,9 @@ def grasp(x: float = 0.45, y: float = 0.0) -> ToolTrajectory:
     rig = gripper_of(TASK)
     start = Follower.of(rig.arm.name, rig.end.name, rig.home).start
     low, high = (np.array([x, y, z, *DOWN]) for z in (0.02, 0.12))
+    t = np.array([0.0, 1.0, 1.2, 1.4, 2.4, 3.4, 3.5])
     return ToolTrajectory(
-        t=np.array([0.0, 1.0, 1.2, 1.4, 2.4, 3.4, 3.5]), tool=np.stack([start, low, low, low, high, high, high]),
+        t=t, clip=t, tool=np.stack([start, low, low, low, high, high, high]),
         opening=np.array([0.08, 0.08, 0.04, 0.04, 0.04, 0.04, 0.08]),
         force=np.array([0.0, 0.0, 0.0, 5.0, 5.0, 5.0, 0.0]),
     )  # fmt: skip
@@ -42,7 +44,7 @@ def only(name: str, value: float) -> np.ndarray:
 def test_without_numbers_a_trajectory_stays_as_it_is():
     one = grasp()
     assert changed(one, np.zeros(6)) is one
-    idle = ToolTrajectory(t=one.t, tool=one.tool, opening=one.opening, force=np.zeros(7))
+    idle = replace(one, force=np.zeros(7))
     assert changed(idle, np.ones(6)) is idle
 
 
@@ -169,20 +171,20 @@ def test_a_bank_keeps_the_draw_that_breaks_least(monkeypatch, tmp_path, alike, k
 
     def sampled(prior, conditions, settings, *, seed, alike):
         seeds.append(seed)
-        return [SimpleNamespace(hand=None, object=None, draw=len(seeds) - 1) for _ in conditions]
+        return [SimpleNamespace(of_side=lambda side: None, object=None, draw=len(seeds) - 1) for _ in conditions]
 
     taken = []
     monkeypatch.setattr(following, "load_prior", lambda folder: (pipeline, {}))
     monkeypatch.setattr(following, "sample_prior", sampled)
     monkeypatch.setattr(following, "checked", lambda task, samples, *rest: broken[samples[0].draw])
-    monkeypatch.setattr(following, "save", lambda samples, *a, **k: taken.extend(one.draw for one in samples))
+    monkeypatch.setattr(following, "save", lambda values, *a, **k: taken.extend(values))
     monkeypatch.setattr(following, "tool_trajectories", lambda *a, **k: [grasp()] * 3)
     answer = make_bank(
         TASK, BankConfig(scenes=3, draws=2, alike=alike), GripperConfig(), tmp_path, tmp_path, seed=4
     )  # fmt: skip
     assert seeds[0] == 4
     assert len(set(seeds)) == 2
-    assert taken == kept
+    assert [sample.draw for sample in taken[:3]] == kept
     assert answer["draws"]["broken"] == pytest.approx([0.5 / 3, 2.0 / 3])
     assert answer["draws"]["kept"] == np.bincount(kept, minlength=2).tolist()
     assert "refined" not in answer

@@ -61,7 +61,7 @@ def _errors(model, stack):
 def test_it_learns_two_clips_better_than_their_mean(tiny_stack, tmp_path):
     """A network that ignored the pixels could at best answer with the mean hand."""
     two = tiny_stack[:2]
-    config = EstimatorConfig(**TINY, steps=150, learning_rate=4e-3)
+    config = EstimatorConfig(**TINY, steps=250, learning_rate=2e-3)
     model = train_estimator(two, config, tmp_path, seed=0)
     blind = 1000 * np.linalg.norm(two.joints[:, :, 0] - two.joints.mean((0, 1, 2)), axis=-1).mean()
     assert _errors(model, two)["joint_error_mm"]["mean"] < 0.6 * blind
