@@ -82,7 +82,7 @@ class LineConfig:
     """Stages that run side by side, each in a process of its own; 0 takes two where there are two cores."""
     demonstrations: TaskDemonstrationConfig = TaskDemonstrationConfig(n=320, size=48, depth=())
     """Human demonstrations."""
-    prior: PriorConfig = PriorConfig(steps=600, video_every=3, holdout=0.1)
+    prior: PriorConfig = PriorConfig(steps=600, holdout=0.1)
     """Video prior."""
     estimator: EstimatorConfig = EstimatorConfig()
     """Pose estimator."""

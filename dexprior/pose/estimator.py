@@ -57,19 +57,19 @@ class EstimatorConfig:
     """Channels of the first layer; the others have two and three times as many."""
     width: Annotated[int, Ge(16)] = 160
     """Width of the temporal layers."""
-    steps: Annotated[int, Ge(1)] = 600
+    steps: Annotated[int, Ge(1)] = 1000
     """Optimisation steps."""
     clips: Annotated[int, Ge(1)] = 8
     """Clips in a step."""
-    window: Annotated[int, Ge(1)] = 12
+    window: Annotated[int, Ge(1)] = 8
     """Consecutive frames of each."""
-    learning_rate: Annotated[float, Gt(0)] = 2e-3
+    learning_rate: Annotated[float, Gt(0)] = 1e-3
     """Peak of the one-cycle schedule."""
     noise: Annotated[float, Ge(0), Le(1)] = 0.06
     """Largest standard deviation of the pixel noise added in training (pixels range over 1)."""
     blur: Annotated[float, Ge(0), Le(1)] = 0.7
     """Share of windows that are blurred in training."""
-    crop: Annotated[float, Ge(0), Le(0.9)] = 0.2
+    crop: Annotated[float, Ge(0), Le(0.9)] = 0.1
     """Largest share of width and height that windows lose in training: other focal lengths and centres."""
     hidden: Annotated[float, Ge(0), Le(1)] = 0.3
     """Share of windows in which a part of the picture is hidden in training."""
@@ -163,9 +163,9 @@ class PoseEstimator(nn.Module):
         coarse = self.coarse(middle)
         up = nn.functional.interpolate(self.grow[0](coarse), scale_factor=2.0) + middle
         up = nn.functional.interpolate(self.grow[1](up), scale_factor=2.0) + fine
-        maps = self.maps(self.merge(up)).flatten(2).log_softmax(-1)
+        weight = self.maps(self.merge(up)).flatten(2).softmax(-1)
         halved = nn.functional.avg_pool2d(looks.flatten(0, 2), 2).flatten(2)
-        found = torch.einsum("nkp,nip->nki", maps.exp(), halved).unflatten(0, (b, views, t))
+        found = torch.einsum("nkp,nip->nki", weight, halved).unflatten(0, (b, views, t))
         toward = torch.einsum("bvtij,bvtkj->bvtki", turn, found)
         local = torch.einsum("bij,bni->bnj", base, points - origin[:, None])
         each = self.point(local / _NEAR)
@@ -199,7 +199,6 @@ class PoseEstimator(nn.Module):
             "fingers": fingers,
             "joints": joints,
             "seen": found[..., :2],
-            "maps": maps.unflatten(0, (b, views, t)),
             "contact": out["contact"],
             "force": out["force"],
             "moved": out["moved"][..., 0],
@@ -467,13 +466,9 @@ def _losses(
     off = out["joints"] - target["joints"]
     apart = off.norm(dim=-1)
     sought = torch.cat([target["joints"][..., _SOUGHT, :], target["points"].mean(dim=2, keepdim=True)], dim=2)
-    each, sought = camera.flatten(0, 1), sought.repeat_interleave(camera.shape[1], 0)
-    local = in_camera(each, sought)
-    aside = (out["seen"].flatten(0, 1) - local[..., :2] / local[..., 2:].clamp(min=0.05)).norm(dim=-1)
-    found = out["maps"].flatten(0, 1)
-    wanted = _marked(project(each, sought), round(found.shape[-1] ** 0.5))
-    apart_maps = (wanted * (wanted.clamp(min=1e-9).log() - found)).sum(-1)
-    aside = (10 * aside + 0.3 * apart_maps).unflatten(0, camera.shape[:2]).mean(dim=1)
+    sought = in_camera(camera.flatten(0, 1), sought.repeat_interleave(camera.shape[1], 0))
+    aside = (out["seen"].flatten(0, 1) - sought[..., :2] / sought[..., 2:].clamp(min=0.05)).norm(dim=-1)
+    aside = aside.unflatten(0, camera.shape[:2]).mean(dim=1)
     # Gaussian likelihood of each joint's error, of which only the claimed spread learns
     variance = (2 * out["log_sigma"]).exp()
     unsure = 0.5 * off.detach().square().mean(-1) / variance + out["log_sigma"]
@@ -493,21 +488,13 @@ def _losses(
         "rotation": mean((out["matrix"] - target["matrix"]).square().sum((-1, -2)), "hand"),
         "fingers": 5 * mean((out["fingers"] - target["fingers"]).square().mean(-1), "hand"),
         "points": 20 * mean(way, "object"),
-        "seen": mean(aside[..., :-1].mean(-1), "hand") + mean(aside[..., -1], "object"),
+        "seen": 10 * (mean(aside[..., :-1].mean(-1), "hand") + mean(aside[..., -1], "object")),
         "held": 10 * mean(held, "hand"),
         "contact": mean(touch.mean(-1), "touch"),
         "moved": mean(moved, "object"),
         "force": mean((out["force"] - target["force"]).square().mean(-1), "touch"),
         "sigma": 0.05 * mean(unsure.mean(-1), "hand"),
     }
-
-
-def _marked(place: Float[Tensor, "batch time k 2"], size: int) -> Float[Tensor, "batch time k pixel"]:
-    """A map for each place in [0, 1] whose mass lies within a pixel or two of it, or of the edge that is nearest."""
-    grid = (torch.arange(size, device=place.device) + 0.5) / size
-    near = -0.5 * ((grid - place.clamp(0.0, 1.0)[..., None]) * size).square()
-    x, y = near[..., 0, :].softmax(-1), near[..., 1, :].softmax(-1)
-    return (y[..., :, None] * x[..., None, :]).flatten(-2)
 
 
 def _harder(
