@@ -79,7 +79,7 @@ def _real(config: Config) -> int:
 def _sampled(config: Config) -> int:
     from dexprior.artifacts import load_all, save
     from dexprior.pose.estimator import load_estimator
-    from dexprior.pose.evaluation import reading_errors
+    from dexprior.pose.evaluation import consistency, reading_errors
     from dexprior.pose.fusion import read_sample
     from dexprior.types import PriorCondition, VideoSample
     from dexprior.types.episode import View
@@ -118,6 +118,7 @@ def _sampled(config: Config) -> int:
             "clips": len(samples),
             "cameras": 1 + len(filmed),
             "against_motion_stream": reading_errors(read, own),
+            "consistency": [consistency(sample, pair) for sample, pair in zip(samples, read)],
         }
     )
     return 0

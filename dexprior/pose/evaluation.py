@@ -9,11 +9,12 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.data.stacks import Stack
+from dexprior.geometry.transforms import project
 from dexprior.pose.estimator import PoseEstimator, estimate
 from dexprior.stats import bootstrap_mean
-from dexprior.types import HandTrajectory, ObjectTrajectory
+from dexprior.types import Camera, HandTrajectory, ObjectTrajectory, VideoSample
 
-__all__ = ["Pair", "claim_of", "read_stack", "reading_errors"]
+__all__ = ["Pair", "claim_of", "consistency", "read_stack", "reading_errors"]
 
 Pair = tuple[HandTrajectory, ObjectTrajectory]
 
@@ -57,6 +58,35 @@ def reading_errors(read: Sequence[Pair], true: Sequence[Pair]) -> dict[str, Any]
     }
 
 
+def consistency(sample: VideoSample, read: Pair) -> dict[str, float]:
+    """How well the pixels of a sample agree with its own motion, and with themselves; whatever was meant, none of it
+    needs to be known.
+
+    Returns:
+        `hand_mm`, `object_mm`: mean distance of joints and of the object's points, read from the pixels, from the
+        sample's own; `reprojection_px`: that of the joints in the picture; `drift`: mean standard deviation over time,
+        in [0, 255], of the colours of pixels that neither hand nor object comes near.
+    """
+    hand, thing = read
+    own, camera = sample.of_side(hand.side), sample.camera
+    seen, meant, matter = (
+        project(camera.K, camera.T_base_cam, points) for points in (hand.joints, own.joints, sample.object.points)
+    )
+    height, width = sample.frames.shape[1:3]
+    rows, columns = np.mgrid[:height, :width] + 0.5
+    moving = np.concatenate([meant, matter], axis=1).reshape(-1, 2)
+    near = np.zeros((height, width), dtype=bool)
+    for x, y in moving:
+        near |= np.hypot(columns - x, rows - y) < _REACH * width
+    still = sample.frames[:, ~near].astype(np.float64)
+    return {
+        "hand_mm": 1000 * float(np.linalg.norm(hand.joints - own.joints, axis=-1).mean()),
+        "object_mm": 1000 * float(np.linalg.norm(thing.points - sample.object.points, axis=-1).mean()),
+        "reprojection_px": float(np.nanmean(np.linalg.norm(seen - meant, axis=-1))),
+        "drift": float(still.std(axis=0).mean()) if still.size else 0.0,
+    }
+
+
 def claim_of(read: Sequence[Pair], true: Sequence[Pair]) -> float:
     """What claimed standard deviations are to be multiplied by, so that .68 of the joints' errors lie within one."""
     off = [np.abs(hand.joints - own.joints) / hand.sigma[..., None] for (hand, _), (own, _) in zip(read, true)]
@@ -69,6 +99,9 @@ def read_stack(model: PoseEstimator, stack: Stack) -> list[Pair]:
         estimate(model, stack.seen(k), condition.camera, stack.fps, condition, stack.views_of(k))
         for k, condition in enumerate(stack.conditions)
     ]
+
+
+_REACH = 0.15  # of the picture's width, within which a moving point may change a pixel
 
 
 def _pinch(joints: Float[np.ndarray, "time 21 3"], contact: Float[np.ndarray, "time 5"]) -> Float[np.ndarray, "time 3"]:

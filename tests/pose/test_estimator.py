@@ -27,7 +27,7 @@ from dexprior.pose.estimator import (
     save_estimator,
     train_estimator,
 )
-from dexprior.pose.evaluation import claim_of, read_stack, reading_errors
+from dexprior.pose.evaluation import claim_of, consistency, read_stack, reading_errors
 from dexprior.types.episode import View
 
 TINY = {
@@ -180,6 +180,20 @@ def test_two_thirds_of_the_errors_lie_within_what_is_claimed(untrained, episode)
     found = reading_errors([_read(untrained, episode)], [(own, thing)])
     assert 0.6 < np.mean(found["within_sigma"]) < 0.76
     assert found["object_error_mm"]["mean"] == 0.0
+
+
+def test_a_clip_agrees_with_what_is_read_rightly_and_with_itself(episode):
+    sample = episode.sample
+    own = (sample.hand, sample.object)
+    found = consistency(sample, own)
+    assert found["hand_mm"] == found["object_mm"] == found["reprojection_px"] == 0.0
+    assert found["drift"] < 1.0
+    aside = replace(sample.hand, joints=sample.hand.joints + np.array([0.0, 0.01, 0.0]))
+    moved = consistency(sample, (aside, sample.object))
+    assert moved["hand_mm"] == pytest.approx(10.0)
+    assert 0.2 < moved["reprojection_px"] < 1.0  # 45 pixels of focal length, .7 m away
+    flicker = sample.frames.astype(int) + 20 * (np.arange(len(sample.frames)) % 2)[:, None, None, None]
+    assert consistency(replace(sample, frames=flicker.clip(0, 255).astype(np.uint8)), own)["drift"] > 8.0
 
 
 def test_it_reads_the_hand_of_its_side(tmp_path):
