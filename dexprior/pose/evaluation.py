@@ -12,7 +12,7 @@ from dexprior.data.stacks import Stack
 from dexprior.geometry.transforms import project
 from dexprior.pose.estimator import PoseEstimator, estimate
 from dexprior.stats import bootstrap_mean
-from dexprior.types import Camera, HandTrajectory, ObjectTrajectory, VideoSample
+from dexprior.types import HandTrajectory, ObjectTrajectory, VideoSample
 
 __all__ = ["Pair", "claim_of", "consistency", "read_stack", "reading_errors"]
 
