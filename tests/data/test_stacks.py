@@ -51,6 +51,25 @@ def test_a_stack_is_its_episodes(episodes, same):
     assert stack.fps == 24.0
 
 
+def test_what_further_cameras_saw_is_beside_the_clips_where_they_saw_all(folder, episodes, same):
+    """Kept and cut with them."""
+    stack = load_stack(folder, 24)
+    names = [view.name for view in episodes[0].views if view.frames is not None]
+    assert list(stack.views) == names
+    again, plain = load_stack(folder, 24), stack_episodes(episodes, 24)
+    for name in names:
+        np.testing.assert_array_equal(again.views[name].frames, stack.views[name].frames)
+        assert np.abs(plain.views[name].frames.astype(int) - stack.views[name].frames).mean() < 12  # the codec's part
+        for one in (again, plain):
+            same(one.views[name].cameras[0], stack.views[name].cameras[0])
+    part = stack[1:]
+    for view, told in zip(episodes[1].views, part.views_of(0)):
+        assert told.name == view.name
+        same(told.camera, resized_camera(view.camera, 24))
+        assert len(told) == len(episodes[1].sample.frames)
+    assert not stack_episodes([episodes[0], dataclasses.replace(episodes[1], views=())], 24).views
+
+
 def test_clips_keep_their_length(episodes, example_makers):
     short = example_makers(n=3, size=64)[Episode]
     stack = stack_episodes([episodes[0], short], 64)

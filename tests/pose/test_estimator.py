@@ -182,6 +182,20 @@ def test_two_thirds_of_the_errors_lie_within_what_is_claimed(untrained, episode)
     assert found["object_error_mm"]["mean"] == 0.0
 
 
+def test_samples_are_half_of_what_it_learns_from(tmp_path):
+    """Bit by bit another estimator; seen by other cameras, they are refused."""
+    clips = stack_episodes([pictured_episode(0), pictured_episode(1)], 32)
+    own = stack_episodes([pictured_episode(7), pictured_episode(8)], 32)
+    config = EstimatorConfig(**TINY, steps=2)
+    alone, both = (
+        train_estimator(clips, config, tmp_path / name, seed=0, samples=samples).head.weight
+        for name, samples in (("alone", None), ("both", own))
+    )
+    assert not torch.equal(alone, both)
+    with pytest.raises(BadInput, match=r"samples seen by \[\], clips by \['other'\]"):
+        train_estimator(clips, config, tmp_path / "none", seed=0, samples=replace(own, views={}))
+
+
 def test_a_clip_agrees_with_what_is_read_rightly_and_with_itself(episode):
     sample = episode.sample
     own = (sample.hand, sample.object)

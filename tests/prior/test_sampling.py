@@ -186,6 +186,25 @@ def test_of_a_short_clip_hardly_more_than_its_frames_are_denoised(conditions, mo
     assert seen == [3 + 5, 6 + 5] * 2
 
 
+def test_another_camera_films_the_same_motion(pipeline, conditions, same):
+    """What it sees depends on where it stands, on the seed and on its name, and not on how many are filmed."""
+    asked = conditions[:2]
+    samples, cameras = pipeline(asked, seed=1, **FEW), [c.camera for c in asked]
+    aside = np.zeros((4, 4))
+    aside[1, 3] = 0.2
+    moved = [replace(c, T_base_cam=c.T_base_cam + aside) for c in cameras]
+    views = pipeline.film(samples, asked, moved, "side", seed=1)
+    assert [len(view) for view in views] == [len(sample.frames) for sample in samples]
+    same(pipeline.film(samples[:1], asked[:1], moved[:1], "side", seed=1)[0], views[0])
+    for others in (
+        pipeline.film(samples, asked, cameras, "side", seed=1), pipeline.film(samples, asked, moved, "side", seed=2),
+        pipeline.film(samples, asked, moved, "above", seed=1),
+    ):  # fmt: skip
+        assert not np.array_equal(others[0].frames, views[0].frames)
+    with pytest.raises(BadInput, match="2 samples, 1 conditions, 2 cameras: one each"):
+        pipeline.film(samples, asked[:1], cameras, "side")
+
+
 def test_a_perfect_denoiser_is_sampled_exactly(pipeline, conditions, monkeypatch):
     """Euler steps of a straight flow end at the clean value, whatever the number of steps or the overlap."""
     net = pipeline.denoiser
