@@ -36,7 +36,7 @@ from dexprior.policy.actor import load_actor, save_actor
 from dexprior.policy.ppo import PpoConfig, train_ppo
 from dexprior.policy.rollout import Episodes, actor_policy, run_episodes
 from dexprior.pose.estimator import EstimatorConfig, save_estimator, train_estimator
-from dexprior.pose.evaluation import claim_of, read_stack, reading_errors
+from dexprior.pose.evaluation import claim_of, motion_sigma, read_stack, reading_errors
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.evaluation import evaluate_prior
 from dexprior.prior.familiarity import Familiarity
@@ -127,7 +127,8 @@ def stage_estimator(
 
     Returns:
         As `reading_errors`, with the number of `clips`, on held-out demonstrations; `samples`: the same on samples of
-        their conditions, against the samples' own motion, through all cameras, and `one_camera` through the first.
+        their conditions, against the samples' own motion, through all cameras, and `one_camera` through the first;
+        `motion_sigma_mm`: what that says of the motion stream.
     """
 
     def work() -> dict[str, Any]:
@@ -139,10 +140,15 @@ def stage_estimator(
         unseen = sampled_stack(pipeline, held_out[:24], seed=seed + 1)
         clips = {"held": held_out, "samples": unseen, "one_camera": replace(unseen, views={})}
         true = {name: [recorded_clip(one, k) for k in range(len(one))] for name, one in clips.items()}
-        model.claim.copy_(torch.tensor(claim_of(read_stack(model, unseen), true["samples"])))
+        read = {name: read_stack(model, one) for name, one in clips.items()}
+        model.claim.copy_(torch.tensor(claim_of(read["samples"], true["samples"])))
+        model.motion_sigma.copy_(
+            torch.tensor(motion_sigma(read["samples"], true["samples"], read["held"], true["held"]))
+        )
         save_estimator(model, folder / "estimator.safetensors", seed=seed)
         found = {name: reading_errors(read_stack(model, one), true[name]) for name, one in clips.items()}
-        return {"clips": len(held_out), **found.pop("held"), **found}
+        told = {"clips": len(held_out), "motion_sigma_mm": 1000 * float(model.motion_sigma)}
+        return {**told, **found.pop("held"), **found}
 
     parents = (fingerprint(demonstrations), *files_of_prior(prior))
     return run_stage(folder, "estimator", config, seed, work, parents=parents)

@@ -112,6 +112,8 @@ class PoseEstimator(nn.Module):
     finger_mean: Tensor
     claim: Tensor
     """What claimed standard deviations are multiplied by, so that two thirds of the errors lie within one."""
+    motion_sigma: Tensor
+    """Standard deviation of a coordinate of the prior's motion stream, as far as its samples tell [m]."""
 
     def __init__(self, config: EstimatorConfig) -> None:
         super().__init__()
@@ -134,6 +136,7 @@ class PoseEstimator(nn.Module):
         nn.init.normal_(self.head.weight, std=0.01)
         self.register_buffer("finger_mean", torch.zeros(45))
         self.register_buffer("claim", torch.ones(()))
+        self.register_buffer("motion_sigma", torch.tensor(0.005))
 
     def forward(
         self,

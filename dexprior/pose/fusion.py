@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -48,6 +49,7 @@ def read_sample(
     hand, thing = estimate(reader, sample.frames, sample.camera, sample.fps, condition, views)
     if source == "pixels":
         return hand, thing
+    own = replace(own, sigma=np.full_like(own.sigma, float(reader.motion_sigma)))
     return fuse_hands(hand, own), fuse_objects(thing, sample.object, _share(hand, own), condition)
 
 

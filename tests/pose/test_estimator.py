@@ -27,7 +27,8 @@ from dexprior.pose.estimator import (
     save_estimator,
     train_estimator,
 )
-from dexprior.pose.evaluation import claim_of, consistency, read_stack, reading_errors
+from dexprior.pose.evaluation import claim_of, consistency, motion_sigma, read_stack, reading_errors
+from dexprior.pose.fusion import read_sample
 from dexprior.types.episode import View
 
 TINY = {
@@ -180,6 +181,30 @@ def test_two_thirds_of_the_errors_lie_within_what_is_claimed(untrained, episode)
     found = reading_errors([_read(untrained, episode)], [(own, thing)])
     assert 0.6 < np.mean(found["within_sigma"]) < 0.76
     assert found["object_error_mm"]["mean"] == 0.0
+
+
+def test_what_a_motion_stream_is_off_by_is_what_samples_are_misread_by_beyond_demonstrations(untrained, episode):
+    hand, thing = _read(untrained, episode)
+
+    def off(spread: float, seed: int):
+        noise = np.random.default_rng(seed).normal(0.0, spread, (40, *hand.joints.shape))
+        return [(replace(hand, joints=hand.joints + one), thing) for one in noise]
+
+    true = [(hand, thing)] * 40
+    assert motion_sigma(off(0.005, 0), true, off(0.003, 1), true) == pytest.approx(0.004, rel=0.05)
+    assert motion_sigma(off(0.003, 0), true, off(0.005, 1), true) == 0.001
+
+
+def test_a_fused_sample_leans_on_the_stream_that_is_surer(untrained, episode):
+    sample = episode.sample
+    motion, pixels = (read_sample(sample, episode.condition, untrained, name)[0] for name in ("motion", "pixels"))
+    for sigma, nearer in ((1e-4, motion), (10.0, pixels)):
+        untrained.motion_sigma.fill_(sigma)
+        hand, thing = read_sample(sample, episode.condition, untrained, "fused")
+        np.testing.assert_allclose(hand.joints, nearer.joints, atol=1e-3)
+        assert thing.pose is not None
+    with pytest.raises(BadInput, match="source 'pixels': a pose estimator reads the pixels"):
+        read_sample(sample, episode.condition, None, "pixels")
 
 
 def test_samples_are_half_of_what_it_learns_from(tmp_path):
