@@ -340,7 +340,7 @@ def _own_collision(ws: Path) -> None:
 Prepare = Callable[[Path], None] | None
 IN_BLOCKS: list[tuple[str, str, Prepare]] = [
     # a command of a document, what makes it small, what lies in the folder before it
-    ("dexprior sample", "n=2 motion_steps=2 video_steps=1", None),
+    ("dexprior sample views=[side]", "n=2 motion_steps=2 video_steps=1", None),
     ("dexprior estimate-pose samples=runs/samples/samples.safetensors", "", None),
     (
         "dexprior retarget samples=runs/samples/samples.safetensors hand=runs/pose/hand.safetensors "
