@@ -171,7 +171,7 @@ def _samples(page: Page, line: Line, media: Path, results: dict[str, dict[str, A
     path = write_clip(media / "samples.mp4", np.concatenate([plain, drawn], axis=1), samples[0].fps)
     page.section("Samples of the video prior").clip(
         path,
-        "above: sampled clips; below: the same clips with the hand that the pose estimator reads from them",
+        "above: sampled clips; below: the same clips with the hand that the pose estimator reads from this camera",
     )
     figure, axes = _figure(1, 2, (9, 2.6))
     for ax, stage, names in (

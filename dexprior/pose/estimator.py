@@ -136,7 +136,7 @@ class PoseEstimator(nn.Module):
         nn.init.normal_(self.head.weight, std=0.01)
         self.register_buffer("finger_mean", torch.zeros(45))
         self.register_buffer("claim", torch.ones(()))
-        self.register_buffer("motion_sigma", torch.tensor(0.005))
+        self.register_buffer("motion_sigma", torch.tensor(0.0015))
 
     def forward(
         self,
