@@ -31,8 +31,8 @@ __all__ = ["HandObjectPipeline", "load_prior", "save_prior"]
 
 SCHEMA = "dexprior.prior/5"
 MOTION_SIGMA = 0.0015
-"""Claimed spread of a coordinate of a sample's own joints [m]: what pose estimators could tell of it on three tasks, 1.0
-to 1.7 mm (`dexprior.pose.evaluation.motion_sigma`)."""
+"""Claimed spread of a coordinate of a sample's own joints [m]: what pose estimators told of it on three tasks, 1.0 to
+1.7 mm (`dexprior.pose.evaluation.motion_sigma`)."""
 
 
 class HandObjectPipeline(DiffusionPipeline):
