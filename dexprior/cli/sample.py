@@ -54,15 +54,13 @@ def run(config: Config, words: list[str]) -> int:
     """Sample and write."""
     from dexprior.artifacts import load_all, save
     from dexprior.data.clips import write_clip
-    from dexprior.errors import BadInput, ConfigError, UnknownName
+    from dexprior.errors import BadInput, ConfigError
     from dexprior.prior.evaluation import Motion, contact_law_violations
     from dexprior.prior.sampling import load_prior
     from dexprior.types import PriorCondition
-    from dexprior.worlds.tasks.scene import CAMERAS, camera
+    from dexprior.worlds.tasks.scene import camera
 
-    for name in config.views:
-        if name not in CAMERAS:
-            raise UnknownName("camera", name, CAMERAS)
+    cameras = {name: camera(name, 256) for name in config.views}  # film() fits them to its frames
     given = _own_settings(config)
     if given and config.cloud is None:
         raise ConfigError(f"sample: {', '.join(given)} say what to do with an object of your own: give cloud=FILE, too")
@@ -91,11 +89,10 @@ def run(config: Config, words: list[str]) -> int:
     _say_what_is_new(samples)
     filmed = {
         name: pipeline.film(
-            samples, conditions, [camera(name, pipeline.denoiser.config.size)] * len(samples), name, seed=config.seed,
-            video_steps=config.video_steps,
+            samples, conditions, [eye] * len(samples), name, seed=config.seed, video_steps=config.video_steps
         )
-        for name in config.views
-    }  # fmt: skip
+        for name, eye in cameras.items()
+    }
     out = Path(config.out)
     save(conditions, out / "conditions.safetensors", producer="sample", seed=config.seed)
     save(samples, out / "samples.safetensors", producer="sample", seed=config.seed, config=config)

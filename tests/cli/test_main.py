@@ -52,6 +52,7 @@ def test_every_verb_has_a_script(verb):
         (["retarget", "hand=absent.safetensors"], 1, "looked at absent.safetensors"),
         (["estimate-pose"], 1, "give either video=CLIP or samples=FILE"),
         (["estimate-pose", "video=absent.mp4"], 1, "absent.mp4"),
+        (["sample", "views=[roof]"], 1, "unknown camera 'roof'. Known: front, side"),
         (["data", "get", "nothing"], 1, "unknown data set 'nothing'"),
         (["doctor", "seed=1"], 1, "doctor takes no settings"),
         (["build-behavior", "prior=absent"], 1, "no such file"),

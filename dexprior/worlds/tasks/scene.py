@@ -60,7 +60,13 @@ def stiffen(spec: mujoco.MjSpec, pattern: str, *, timeconst: float, impedance: f
 
 
 def camera(name: str, size: int) -> Camera:
-    """Calibration of one of `CAMERAS` for square images of `size` pixels."""
+    """Calibration of one of `CAMERAS` for square images of `size` pixels.
+
+    Raises:
+        UnknownName: no such camera.
+    """
+    if name not in CAMERAS:
+        raise UnknownName("camera", name, CAMERAS)
     return square_camera(*CAMERAS[name], size)
 
 
