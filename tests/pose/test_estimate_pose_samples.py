@@ -49,4 +49,4 @@ def test_samples_without_conditions_or_with_others_are_refused(sampled, tmp_path
     assert "holds 2 clip(s), the conditions and views beside it 1 and 2: sample them again" in capsys.readouterr().err
     conditions.unlink()
     assert main(sampled) == 1
-    assert "conditions.safetensors is not there: it says where the clips' objects are" in capsys.readouterr().err
+    assert "conditions.safetensors does not exist: it says where the clips' objects are" in capsys.readouterr().err
