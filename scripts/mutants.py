@@ -157,11 +157,11 @@ MUTANTS = (
         "np.where(signal[k] < on, False, current)", "geometry",
     ),
     Mutant(
-        "fusion by variance of the other", "pose/fusion.py", "w = (va / (va + vb))[:, None]",
-        "w = (vb / (va + vb))[:, None]", "pose/test_fusion.py",
+        "fusion by variance of the other", "pose/fusion.py", "return va / (va + vb)", "return vb / (va + vb)",
+        "pose/test_fusion.py",
     ),
     Mutant(
-        "forces without their logarithm", "prior/motion.py", "np.log1p(stack.force[:, :, k])", "stack.force[:, :, k]",
+        "forces without their logarithm", "prior/motion.py", "= np.log1p(force)", "= force",
         "prior/test_motion.py",
     ),
     Mutant(
@@ -175,6 +175,10 @@ MUTANTS = (
     Mutant(
         "a hand that nobody shows is drawn", "prior/maps.py", "known = shown if known is None else known & shown",
         "known = known", "prior/test_maps.py",
+    ),
+    Mutant(
+        "rays of the first camera alone", "pose/estimator.py", "across.mean(dim=3).sum(dim=1) + _LEVEL",
+        "across.mean(dim=3)[:, 0] + _LEVEL", "pose/test_estimator.py",
     ),
     # retargeting
     Mutant(
