@@ -28,7 +28,7 @@ from dexprior.policy.rollout import prior_policy, run_episodes
 from dexprior.pose.estimator import PoseEstimator, load_estimator
 from dexprior.pose.fusion import Source, read_sample
 from dexprior.prior.evaluation import laws_broken
-from dexprior.prior.sampling import HandObjectPipeline, load_prior
+from dexprior.prior.sampling import HandObjectPipeline, load_prior, sample_many
 from dexprior.retarget.gripper import GripperConfig, ToolTrajectory, retarget_to_gripper
 from dexprior.retarget.grips import Follower, grip_map
 from dexprior.robots.rigs import Rig
@@ -128,17 +128,9 @@ def sample_prior(
     alike: bool = False,
 ) -> list[VideoSample]:
     """Samples of a video prior, a few conditions at a time; `alike`: all from the same noise."""
-    from tqdm import tqdm
-
-    prior.set_progress_bar_config(disable=True)
-    samples = []
-    for k in tqdm(range(0, len(conditions), _TOGETHER), desc="sample", unit="batch"):
-        few = list(conditions[k : k + _TOGETHER])
-        samples += prior(
-            few, seed=seed if alike else seed + k, alike=alike, motion_steps=settings.motion_steps,
-            video_steps=settings.video_steps,
-        )  # fmt: skip
-    return samples
+    return sample_many(
+        prior, conditions, seed=seed, alike=alike, motion_steps=settings.motion_steps, video_steps=settings.video_steps
+    )
 
 
 def film(
@@ -381,6 +373,3 @@ def follow(
             won[world][ids] = run_episodes(prior_policy(bank, np.arange(len(mine))), backend, panel).success
             backend.close()
     return won
-
-
-_TOGETHER = 16  # conditions sampled at once

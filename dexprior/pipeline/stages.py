@@ -40,10 +40,10 @@ from dexprior.pose.evaluation import claim_of, motion_sigma, read_stack, reading
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.evaluation import evaluate_prior
 from dexprior.prior.familiarity import Familiarity
-from dexprior.prior.sampling import HandObjectPipeline, load_prior, save_prior
+from dexprior.prior.sampling import HandObjectPipeline, load_prior, sample_many, save_prior
 from dexprior.prior.training import PriorConfig, train_prior
 from dexprior.stats import Family, Rate, bootstrap_mean, compare_pairs
-from dexprior.types import Episode, VideoSample, WrenchTrack
+from dexprior.types import Episode, WrenchTrack
 from dexprior.worlds.tasks import Task, inject, learned_family
 from dexprior.worlds.tasks.actions import MAX_TWIST
 
@@ -146,7 +146,11 @@ def stage_estimator(
             torch.tensor(motion_sigma(read["samples"], true["samples"], read["held"], true["held"]))
         )
         save_estimator(model, folder / "estimator.safetensors", seed=seed)
-        found = {name: reading_errors(read_stack(model, one), true[name]) for name, one in clips.items()}
+        claimed = {
+            name: [(replace(hand, sigma=float(model.claim) * hand.sigma), thing) for hand, thing in pairs]
+            for name, pairs in read.items()
+        }
+        found = {name: reading_errors(claimed[name], true[name]) for name in clips}
         told = {"clips": len(held_out), "motion_sigma_mm": 1000 * float(model.motion_sigma)}
         return {**told, **found.pop("held"), **found}
 
@@ -156,10 +160,7 @@ def stage_estimator(
 
 def sampled_stack(prior: HandObjectPipeline, clips: Stack, *, seed: int) -> Stack:
     """Samples of a prior for the conditions of recorded clips, with their own motion, seen by the clips' cameras."""
-    prior.set_progress_bar_config(disable=True)
-    samples: list[VideoSample] = []
-    for k in range(0, len(clips), _TOGETHER):
-        samples += prior(clips.conditions[k : k + _TOGETHER], seed=seed + k)
+    samples = sample_many(prior, clips.conditions, seed=seed)
     views = {
         name: prior.film(samples, clips.conditions, seen.cameras, name, seed=seed) for name, seen in clips.views.items()
     }
@@ -173,9 +174,6 @@ def sampled_stack(prior: HandObjectPipeline, clips: Stack, *, seed: int) -> Stac
         for k, (sample, condition) in enumerate(zip(samples, clips.conditions))
     ]  # fmt: skip
     return stack_episodes(episodes, clips.frames.shape[2], ids=clips.ids)
-
-
-_TOGETHER = 16  # conditions sampled at once
 
 
 def stage_collision(config: CollisionConfig, folder: Path, *, seed: int) -> dict[str, Any]:

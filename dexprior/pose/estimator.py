@@ -2,8 +2,8 @@
 frame.
 
 A convolutional encoder per frame, temporal convolutions over neighbouring frames. It is told the camera, by the ray of
-each pixel, and the object's points at the start, as numbers and drawn into each frame; what it predicts is relative to
-these points in the camera's frame, so that the calibration of the camera puts it into the base frame.
+each pixel, and the object's points at the start, as numbers and drawn into each frame; hand and object lie where the
+rays of the cameras on which they are seen meet, so that the calibration puts them into the base frame.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ __all__ = [
     "EstimatorConfig",
     "PoseEstimator",
     "estimate",
-    "joint_error",
     "load_estimator",
     "save_estimator",
     "train_estimator",
@@ -404,11 +403,6 @@ def estimate(
         scale_known=True,
     )
     return hand, followed_object(t, found["points"], condition)
-
-
-def joint_error(a: HandTrajectory, b: HandTrajectory) -> Float[np.ndarray, " time"]:
-    """Mean distance of the 21 joints in each frame [m]."""
-    return np.linalg.norm(a.joints - b.joints, axis=-1).mean(axis=-1)
 
 
 def save_estimator(model: PoseEstimator, path: Path, *, seed: int) -> Path:

@@ -27,7 +27,7 @@ from dexprior.prior.motion import POINTS, decode_motion, encode_clip
 from dexprior.types import Camera, ContactConfiguration, HandTrajectory, PriorCondition, Side, VideoSample
 from dexprior.types.episode import View
 
-__all__ = ["HandObjectPipeline", "load_prior", "save_prior"]
+__all__ = ["HandObjectPipeline", "load_prior", "sample_many", "save_prior"]
 
 SCHEMA = "dexprior.prior/5"
 MOTION_SIGMA = 0.0015
@@ -224,6 +224,30 @@ def _pixels(video: Float[Tensor, "batch time 3 size size"]) -> UInt8[np.ndarray,
 def _lowered(video: Float[Tensor, "batch time 3 size size"]) -> Float[Tensor, "batch time 3 low low"]:
     """As the motion stage sees it."""
     return torch.nn.functional.avg_pool2d(video.flatten(0, 1), LOW).unflatten(0, video.shape[:2])
+
+
+def sample_many(
+    prior: HandObjectPipeline, conditions: Sequence[PriorCondition], *, seed: int, **settings: Any
+) -> list[VideoSample]:
+    """Samples of a prior, a few conditions at a time.
+
+    Args:
+        prior: sampled; its own progress bar is switched off.
+        conditions: what to sample for.
+        seed: of the first batch; that of a later one is the number of its first condition more, unless all are `alike`.
+        settings: of the prior's call.
+    """
+    from tqdm import tqdm
+
+    prior.set_progress_bar_config(disable=True)
+    samples = []
+    for k in tqdm(range(0, len(conditions), _TOGETHER), desc="sample", unit="batch"):
+        few = list(conditions[k : k + _TOGETHER])
+        samples += prior(few, seed=seed if settings.get("alike") else seed + k, **settings)
+    return samples
+
+
+_TOGETHER = 16  # conditions sampled at once
 
 
 def save_prior(
