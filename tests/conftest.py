@@ -209,11 +209,13 @@ _VICTIM = """
 import importlib, os, pickle, signal, sys
 module, function, args, kwargs = pickle.load(open(sys.argv[1], "rb"))
 module = importlib.import_module(module)
-save = module.save_training_state
+from dexprior.artifacts import save_training_state as save
 def save_and_die(*args, **kwargs):
     save(*args, **kwargs)
     os.kill(os.getpid(), signal.SIGKILL)
-module.save_training_state = save_and_die
+for loaded in [m for name, m in sys.modules.items() if name.startswith("dexprior.") and name != "dexprior.artifacts"]:
+    if getattr(loaded, "save_training_state", None) is save:
+        loaded.save_training_state = save_and_die
 getattr(module, function)(*args, **kwargs)
 """
 

@@ -14,7 +14,7 @@ effectors with as many numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -23,14 +23,14 @@ from jaxtyping import Float, Int
 
 from dexprior.artifacts import make_header, read_tensors, write_tensors
 from dexprior.config import Ge, Gt, Le, config, config_hash, to_plain, validate
-from dexprior.errors import ArtifactError, BadInput
+from dexprior.errors import ArtifactError, BadInput, UnknownName
 from dexprior.geometry.rotations import axis_angle_from_quat, quat_conjugate, quat_multiply
 from dexprior.retarget.gripper import ToolTrajectory
 from dexprior.retarget.grips import GripMap
 
 __all__ = ["BehaviorConfig", "BehaviorPrior"]
 
-SCHEMA = "dexprior.behavior/4"
+SCHEMA = "dexprior.behavior/5"
 
 
 @config
@@ -73,6 +73,8 @@ class BehaviorPrior:
     """Wanted of each fingertip [N]; None where none is told."""
     give: float = 0.0
     """By how much a newton on each fingertip moves an end effector's numbers [1/N]."""
+    sentences: tuple[str, ...] = ()
+    """What each sample of every scene was asked for, where that was not one thing in all of them."""
 
     @classmethod
     def of_tools(
@@ -110,6 +112,42 @@ class BehaviorPrior:
         end = np.repeat(end[..., None, None], grip.size, axis=-1)
         return cls(config, scale, dt, tool[..., None, :], end, panel_hash, force[..., None], grip.give)
 
+    @staticmethod
+    def together(banks: Sequence[BehaviorPrior], sentences: Sequence[str]) -> BehaviorPrior:
+        """Banks of the same scenes and settings as one, each with a sentence that all its trajectories were asked for.
+
+        Raises:
+            BadInput: banks of different scenes, periods or hands.
+        """
+        first = banks[0]
+        for other in banks[1:]:
+            if (other.panel_hash, other.config, other.dt, other.give) != (
+                first.panel_hash, first.config, first.dt, first.give
+            ):  # fmt: skip
+                raise BadInput("banks of different panels, settings or end effectors cannot be one")
+        forces = [bank.force for bank in banks if bank.force is not None]
+        return replace(
+            first, tool=np.concatenate([bank.tool for bank in banks], axis=1),
+            end=np.concatenate([bank.end for bank in banks], axis=1),
+            force=np.concatenate(forces, axis=1) if forces else None,
+            sentences=tuple(s for bank, s in zip(banks, sentences, strict=True) for _ in range(bank.tool.shape[1])),
+        )  # fmt: skip
+
+    def asked(self, sentence: str | None) -> BehaviorPrior:
+        """The trajectories of one sentence; None takes the first of several, and all where there is one.
+
+        Raises:
+            UnknownName: none was made for it.
+        """
+        if sentence is None and len(set(self.sentences)) < 2:
+            return self
+        chosen = self.sentences[0] if sentence is None else sentence
+        if chosen not in self.sentences:
+            raise UnknownName("sentence", chosen, self.sentences)
+        ids = [k for k, one in enumerate(self.sentences) if one == chosen]
+        force = None if self.force is None else self.force[:, ids]
+        return replace(self, tool=self.tool[:, ids], end=self.end[:, ids], force=force, sentences=(chosen,))
+
     @property
     def size(self) -> int:
         """Numbers in an action."""
@@ -130,7 +168,7 @@ class BehaviorPrior:
             scene: which scene each world shows.
             grips: mean force on each end effector's fingertips now [N]; None counts as what is wanted.
         """
-        step = np.clip(np.round(np.asarray(t) / self.dt).astype(int), 0, self.tool.shape[2] - 1)
+        step = self._step(t)
         ahead = np.minimum(step + 1, self.tool.shape[2] - 1)
         target, now = self.tool[scene, :, ahead], self.tool[scene, :, step]
         error = now[..., :3] - tools[:, None, :, :3]
@@ -149,6 +187,16 @@ class BehaviorPrior:
         logits -= logits.max(axis=1, keepdims=True)
         log_weight = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
         return mean.reshape(*mean.shape[:2], self.size), log_weight
+
+    def distances(
+        self, tools: Float[np.ndarray, "n robot 7"], t: Float[np.ndarray, " n"], scene: Int[np.ndarray, " n"]
+    ) -> Float[np.ndarray, "n sample"]:
+        """Distance of all tools' positions together from where each trajectory has them now [m]; see `components`."""
+        error = self.tool[scene, :, self._step(t), :, :3] - tools[:, None, :, :3]
+        return np.linalg.norm(error, axis=(-2, -1))
+
+    def _step(self, t: Float[np.ndarray, " n"]) -> Int[np.ndarray, " n"]:
+        return np.clip(np.round(np.asarray(t) / self.dt).astype(int), 0, self.tool.shape[2] - 1)
 
     @property
     def std(self) -> Float[np.ndarray, " action"]:
@@ -195,6 +243,7 @@ class BehaviorPrior:
             "dt": self.dt,
             "panel_hash": self.panel_hash,
             "give": self.give,
+            "sentences": list(self.sentences),
         }
         tensors = {"tool": self.tool, "end": self.end, "scale": self.scale}
         return write_tensors(path, tensors | ({} if self.force is None else {"force": self.force}), meta)
@@ -216,5 +265,5 @@ class BehaviorPrior:
             raise ArtifactError(f"{path}: its configuration does not fit its header")
         return cls(
             config, tensors["scale"], meta["dt"], tensors["tool"], tensors["end"], meta["panel_hash"],
-            tensors.get("force"), meta["give"],
+            tensors.get("force"), meta["give"], tuple(meta["sentences"]),
         )  # fmt: skip

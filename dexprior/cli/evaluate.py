@@ -2,12 +2,13 @@
 
 With baseline=FOLDER, two policies are compared on paired scenes. evaluation.backend.kind says where: simulators show
 both worlds, a reality server or a robot behind its gate the other one. With task=push, routes are driven on the table
-of an independent engine.
+of an independent engine; a policy that was trained for a Gymnasium environment plays there (env=).
 
 dexprior evaluate policy=runs/policy baseline=runs/demo/06-policy
 dexprior evaluate policy=runs/policy evaluation.backend.kind=hardware evaluation.instances=4
 dexprior evaluate policy=runs/policy family=runs/round-2/family.json phenomena={stribeck:{}}
 dexprior evaluate task=push policy=runs/push out=runs/routes
+dexprior evaluate env=AdroitHandDoorSparse-v1 policy=runs/door episodes=100
 """
 
 from __future__ import annotations
@@ -16,11 +17,14 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
+
 from dexprior.cli.compose import files
 from dexprior.cli.show import show
-from dexprior.config import Ge, config
+from dexprior.config import Ge, config, to_plain, validate
 from dexprior.errors import BadInput
 from dexprior.pipeline.stages import EvaluationConfig
+from dexprior.policy.gym import EnvConfig
 from dexprior.policy.pushing import RouteStudyConfig, study_routes
 
 
@@ -30,6 +34,12 @@ class Config:
 
     task: str | None = None
     """What the policy was trained for: push, or a task of the suite, which its file knows."""
+    env: str | None = None
+    """Gymnasium environment that the policy was trained for, where it is not a task."""
+    episodes: Annotated[int, Ge(1)] = 100
+    """For env: how many are played, from starts that training never drew."""
+    gym: dict[str, Any] = field(default_factory=dict)
+    """For env: how it is used where that differs from the training, e.g. gym.horizon=300 gym.success_steps=26."""
     policy: str = "runs/demo/06-policy"
     """Folder of a policy's run."""
     baseline: str | None = None
@@ -57,6 +67,9 @@ class Config:
 
 def run(config: Config, words: list[str]) -> int:
     """Evaluate and show."""
+    if config.env is not None:
+        show(_in_gymnasium(config, config.env))
+        return 0
     if config.task == "push":
         if config.baseline is not None:
             raise BadInput("evaluate task=push compares no baseline: evaluate each policy on the same seed")
@@ -81,3 +94,22 @@ def run(config: Config, words: list[str]) -> int:
         )
     )  # fmt: skip
     return 0
+
+
+def _in_gymnasium(config: Config, env: str) -> dict[str, Any]:
+    """What a policy does in its environment: the rate of won episodes with its interval, and their mean return."""
+    from dexprior.artifacts import write_json
+    from dexprior.policy.gym import evaluate_policy, load_policy
+    from dexprior.stats import Rate
+
+    _, trained, settings = load_policy(config.policy)
+    if trained != env:
+        raise BadInput(f"evaluate env={env}: the policy in {config.policy} was trained for {trained}")
+    settings = validate(EnvConfig, to_plain(settings) | config.gym, where="evaluate.gym")
+    played = evaluate_policy(config.policy, settings, config.episodes)
+    known = not np.isnan(played.success).any()
+    found: dict[str, Any] = {"env": env, "episodes": config.episodes, "return": float(played.returned.mean())}
+    if known:
+        found["success"] = Rate(int(played.success.sum()), config.episodes).as_dict()
+    write_json(Path(config.out) / "evaluation.json", found)
+    return found

@@ -1,16 +1,19 @@
 """Train a policy: a task of the suite by batched PPO with an annealed KL to the behavioral prior, or without it
-(use_prior=false); task=push by SAC on sequential pushing, in MuJoCo or in the hybrid.
+(use_prior=false); any Gymnasium environment near a prior from a file (env=ID prior=FILE.npz); task=push by SAC on
+sequential pushing, in MuJoCo or in the hybrid.
 
 dexprior train-policy init=runs/mine/06-policy policy.warmup=0
 dexprior train-policy data=runs/plan/train.json out=runs/next
 dexprior train-policy task=pick_place use_prior=false policy.engine=mujoco
 dexprior train-policy init=runs/mine/06-policy policy.warmup=0 family=runs/round-2/family.json sensors=FILE
+dexprior train-policy env=AdroitHandDoorSparse-v1 prior=door_human.npz gym.env.success_steps=26
+dexprior train-policy env=Pendulum-v1 gym.kind=sac
 dexprior train-policy task=push push.striker.kind=hybrid push.striker.surrogate=runs/mine/collision.safetensors
 """
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,8 +22,10 @@ from dexprior.cli.compose import files
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
+from dexprior.policy.gym import GymConfig
 from dexprior.policy.ppo import PpoConfig
 from dexprior.policy.pushing import PushConfig
+from dexprior.reading.files import existing
 
 
 @config
@@ -30,6 +35,11 @@ class Config:
     task: str | None = None
     """What is trained: a task of the suite, or push. By default that of init, or of the actor that the recordings name,
     or else pick_place."""
+    env: str | None = None
+    """Id of a Gymnasium environment, or MODULE:ID, in place of a task."""
+    prior: str | None = None
+    """For env: an .npz with recorded episodes (observations, actions, start), or with an expert's layers (w0, b0, and
+    so on)."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Of the task's configuration, e.g. settings.clearance=0.0001 for the peg."""
     behavior: str | None = None
@@ -37,6 +47,11 @@ class Config:
     there is none, and training instances are drawn."""
     use_prior: bool = True
     """Whether to regularize to it."""
+    density: bool = False
+    """Whether to keep to the density that `build-behavior density=flow` fitted beside the bank: it knows no scenes, and
+    training draws new ones."""
+    sentence: str | None = None
+    """What is asked of a behavioral prior that knows several ways; its first by default."""
     init: str | None = None
     """Run folder of a policy whose actor training starts from; not for push."""
     data: str | None = None
@@ -59,12 +74,21 @@ class Config:
     """Of the training."""
     policy: PpoConfig = PpoConfig()
     """PPO, for tasks of the suite."""
+    gym: GymConfig = GymConfig()
+    """Training, for env."""
     push: PushConfig = PushConfig()
     """SAC, for pushing."""
 
 
 def run(config: Config, words: list[str]) -> int:
     """Train and show."""
+    if config.env is not None:
+        show(_in_gymnasium(config, config.env))
+        return 0
+    if config.prior is not None:
+        raise BadInput(
+            f"train-policy prior={config.prior}: for env=ID; the behavioral prior of a task is behavior=FOLDER"
+        )
     if config.task == "push":
         if config.init is not None:
             raise BadInput(f"train-policy init={config.init}: only tasks of the suite start from an actor")
@@ -103,9 +127,37 @@ def run(config: Config, words: list[str]) -> int:
         task=task,
         family=files(config.family),
         injectors=config.injectors,
+        density=config.density,
+        sentence=config.sentence,
     )
     show(result)
     return 0
+
+
+def _in_gymnasium(config: Config, env: str) -> dict[str, Any]:
+    """Train for an environment; what a stage found."""
+    plain = Config()
+    told = [
+        f.name for f in fields(config) if f.name not in _OF_ENV and getattr(config, f.name) != getattr(plain, f.name)
+    ]
+    if told:
+        raise BadInput(
+            f"train-policy env={env} {told[0]}=...: of tasks of the suite; settings for env: {', '.join(_OF_ENV)}"
+        )
+    from dexprior.pipeline.stages import parents_of, run_stage
+    from dexprior.policy.gym import train_gym
+
+    out, init = Path(config.out), None if config.init is None else Path(config.init)
+    known = [Path(config.prior)] if config.prior is not None else []
+    known += [init / "policy.safetensors"] if init is not None else []
+    return run_stage(
+        out, "gym-policy", (env, config.gym), config.seed,
+        lambda: train_gym(env, config.gym, out, seed=config.seed, prior=config.prior, init=init),
+        parents=parents_of(*(existing(path) for path in known)),
+    )  # fmt: skip
+
+
+_OF_ENV = ("env", "prior", "init", "out", "seed", "gym")
 
 
 def _of_the_demo(task: str) -> str | None:

@@ -187,7 +187,8 @@ def make_bank(
     Returns:
         `scenes`; `idle`: how many trajectories hold nothing; `gated`: whether they are as fast as a gate lets them be;
         `last_press`: when the last of them lets go [s]; `draws`: of each noise what its samples break, on average, and
-        how many scenes keep it; with rollouts `refined`: see `_told`.
+        how many scenes keep it; with rollouts `refined`: see `_told`. Where several sentences are asked for, all but
+        `scenes` is in `ways`, by sentence.
 
     Raises:
         BadInput: the prior's clips are too short for every way of doing the task, or there is no estimator and the
@@ -198,13 +199,52 @@ def make_bank(
         if estimator is None:
             raise BadInput(f"bank.source = {settings.source!r}: a pose estimator reads the pixels, and none was given")
         reader = load_estimator(estimator / "estimator.safetensors")
-    rig, (pipeline, _) = gripper_of(task), load_prior(prior / "checkpoint")
+    pipeline, _ = load_prior(prior / "checkpoint")
     net = pipeline.denoiser.config
-    sentence = settings.sentence or first_way(task.name, net.frames / net.fps)
+    asked = settings.sentence or first_way(task.name, net.frames / net.fps)
+    sentences = (asked,) if isinstance(asked, str) else asked
     panel = Panel.sample("train", task, settings.scenes, seed=seed, purpose="training")
     panel.save(folder / "panel.json")
+    ways = [_way(task, settings, gripper, pipeline, reader, panel, one, seed=seed) for one in sentences]
+    save(ways[0].samples[:4], folder / "examples.safetensors", producer="behavior", seed=seed)
+    save(ways[0].conditions[:4], folder / "conditions.safetensors", producer="behavior", seed=seed)
+    kept = {"behavior": [way.bank for way in ways], "unrefined": [way.unrefined for way in ways]}
+    for name, banks in kept.items():
+        known = [bank for bank in banks if bank is not None]
+        if known:
+            bank = known[0] if len(known) == 1 else BehaviorPrior.together(known, sentences)
+            bank.save(folder / f"{name}.safetensors")
+    if len(ways) == 1:
+        return {"scenes": len(panel), **ways[0].answer}
+    return {"scenes": len(panel), "ways": {s: way.answer for s, way in zip(sentences, ways)}}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Way:
+    """What a bank holds of one sentence."""
+
+    bank: BehaviorPrior
+    unrefined: BehaviorPrior | None
+    samples: list[VideoSample]
+    conditions: list[PriorCondition]
+    answer: dict[str, Any]
+
+
+def _way(
+    task: Task,
+    settings: BankConfig,
+    gripper: GripperConfig,
+    pipeline: HandObjectPipeline,
+    reader: PoseEstimator | None,
+    panel: Panel,
+    sentence: str,
+    *,
+    seed: int,
+) -> _Way:
+    """The samples and trajectories of all scenes of a panel, asked for by a sentence; see `make_bank`."""
+    rig, size = gripper_of(task), pipeline.denoiser.config.size
     scenes = [{k: v[i] for k, v in panel.scenes.items()} for i in range(len(panel))]
-    conditions = [condition_of(task, scene, seed=seed, size=net.size, sentence=sentence) for scene in scenes]
+    conditions = [condition_of(task, scene, seed=seed, size=size, sentence=sentence) for scene in scenes]
     draws = [
         sample_prior(pipeline, conditions, settings, seed=seed + _APART * k, alike=True) for k in range(settings.draws)
     ]
@@ -214,7 +254,8 @@ def make_bank(
 
     def followed(samples: Sequence[VideoSample]) -> tuple[list[ToolTrajectory], bool]:
         """Their trajectories, and whether they are as fast as a gate lets them be."""
-        seen = [] if reader is None else film(pipeline, samples, conditions, settings, seed=seed).values()
+        films = {} if reader is None else film(pipeline, samples, conditions, settings, seed=seed)
+        seen = list(films.values())
         clips = [
             Clip.of_sample(s, k, scene=scene, reader=reader, source=settings.source, views=views)
             for s, k, scene, views in zip(samples, conditions, scenes, zip(*seen) if seen else [()] * len(samples))
@@ -228,25 +269,22 @@ def make_bank(
     broken = np.array([checked(task, samples, conditions, one, bank) for samples, (one, _) in zip(draws, made)])
     kept = np.full(len(panel), broken.mean(axis=1).argmin()) if settings.alike else broken.argmin(axis=0)
     samples = [draws[k][i] for i, k in enumerate(kept)]
-    save(samples[:4], folder / "examples.safetensors", producer="behavior", seed=seed)
-    save(conditions[:4], folder / "conditions.safetensors", producer="behavior", seed=seed)
     trajectories, gated = made[kept[0]] if settings.alike else followed(samples)
-    answer = {
+    answer: dict[str, Any] = {
         "draws": {
             "broken": broken.mean(axis=1).tolist(), "kept": np.bincount(kept, minlength=settings.draws).tolist()
         }
     }  # fmt: skip
+    unrefined = None
     if settings.rollouts:
-        bank(trajectories).save(folder / "unrefined.safetensors")
+        unrefined = bank(trajectories)
         found = refine(
             task, panel, trajectories, bank, rollouts=settings.rollouts, alike=settings.alike, seed=seed
         )  # fmt: skip
         trajectories, answer = found.trajectories, answer | {"refined": _told(found)}
-    bank(trajectories).save(folder / "behavior.safetensors")
     idle = sum(one.held is None for one in trajectories)
-    return {
-        "scenes": len(panel), "idle": idle, "gated": gated, "last_press": _last_press(trajectories), **answer
-    }  # fmt: skip
+    answer = {"idle": idle, "gated": gated, "last_press": _last_press(trajectories), **answer}
+    return _Way(bank=bank(trajectories), unrefined=unrefined, samples=samples, conditions=conditions, answer=answer)
 
 
 def checked(

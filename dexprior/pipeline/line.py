@@ -31,7 +31,7 @@ from dexprior.worlds.tasks import robot_task, strategies_of
 
 __all__ = ["Line"]
 
-SCHEMA = "dexprior.line/2"
+SCHEMA = "dexprior.line/3"
 _RECORD = "line.json"
 
 
@@ -120,7 +120,9 @@ class Line:
             "04-behavior": self.behavior,
             "05-imitation": lambda: self.policy(stage, warm_up_of(c.policy)),
             "06-policy": lambda: self.policy(stage, c.policy, warm=True),
-            "07-policy-no-kl": lambda: self.policy(stage, replace(c.policy, kl_start=0.0), warm=True),
+            "07-policy-no-kl": lambda: self.policy(
+                stage, replace(c.policy, kl=replace(c.policy.kl, start=0.0)), warm=True
+            ),
             "08-policy-plain": lambda: self.policy(stage, c.policy, use_prior=False),
             "09-ladder": lambda: gathered(self, d[stage]),
             "10-collision": lambda: stages.stage_collision(c.collision, d[stage], seed=c.seed),

@@ -37,9 +37,10 @@ class BankConfig:
 
     scenes: Annotated[int, Ge(1)] = 64
     """Training scenes."""
-    sentence: str | None = None
+    sentence: str | tuple[str, ...] | None = None
     """What is asked for in all of them, with one person's habits: what differs from scene to scene must be the scene,
-    which is all that a policy sees. None takes the task's first way that is no longer than the prior's clips."""
+    which is all that a policy sees. None takes the task's first way that is no longer than the prior's clips; of
+    several, a policy or a density is told which."""
     source: Source = "motion"
     """Where a sample's hand and object are taken from: its motion stream, the pixels as the pose estimator
     reads them, or both fused."""

@@ -33,6 +33,7 @@ from dexprior.families import ParameterFamily, SensorModels
 from dexprior.pipeline.worlds import ABOUT_OTHER
 from dexprior.policy.actor import SCHEMA as ACTOR
 from dexprior.policy.actor import load_actor, save_actor
+from dexprior.policy.density import ActionDensity, load_density
 from dexprior.policy.ppo import PpoConfig, train_ppo
 from dexprior.policy.rollout import Episodes, actor_policy, run_episodes
 from dexprior.pose.estimator import EstimatorConfig, save_estimator, train_estimator
@@ -48,6 +49,7 @@ from dexprior.worlds.tasks import Task, inject, learned_family
 from dexprior.worlds.tasks.actions import MAX_TWIST
 
 __all__ = [
+    "DENSITY",
     "EvaluationConfig",
     "files_of_prior",
     "parents_of",
@@ -64,6 +66,8 @@ __all__ = [
 ]
 
 Stage = Callable[..., dict[str, Any]]
+DENSITY = "density.safetensors"
+"""File of a density in the folder of the bank that it was fitted to."""
 
 
 @config
@@ -195,11 +199,14 @@ def stage_policy(
     scenes: int | None = None,
     family: Sequence[str | Path] = (),
     injectors: Mapping[str, float] | None = None,
+    density: bool = False,
+    sentence: str | None = None,
 ) -> dict[str, Any]:
     """PPO with the behavioral prior, or the same PPO without it; from a fresh actor, or from that of the run `init`.
 
     Without a folder of a behavioral prior (`behavior=None`) there is none, and instances are drawn: `scenes` of them,
-    by default as many as worlds.
+    by default as many as worlds. With `density` the prior is what was fitted beside the bank in `behavior`, which
+    holds in any scene: instances are drawn as well. A `sentence` is asked of a prior that knows several.
 
     With recorded episodes (`data`, a manifest of `ledger plan`) these are the behavioral prior, and `behavior` is not
     read. If `init` is None, it is then the manifest's. The task is that of `init` where none is given, and sensors are
@@ -210,11 +217,14 @@ def stage_policy(
     Raises:
         BadInput: recordings or a prior, but none is to be used; a prior is to be, but none is given; no task; or a
             family or injectors that the task has no use for.
+        ArtifactError: no density was fitted there.
     """
     if data is not None and not use_prior:
         raise BadInput(f"data={data}: recordings act through the behavioral prior, which use_prior=false leaves out")
     if behavior is not None and not use_prior:
         raise BadInput(f"behavior={behavior}: a behavioral prior, which use_prior=false leaves out with its scenes")
+    if density and behavior is None:
+        raise BadInput("density=true: give behavior=FOLDER, in which `dexprior build-behavior density=flow` fitted one")
     recordings = None if data is None else read_recordings(data)
     if init is None and recordings is not None and recordings.init is not None:
         init = Path(recordings.init)
@@ -231,20 +241,21 @@ def stage_policy(
     assumed = learned_family(trained, family)
 
     def work() -> dict[str, Any]:
-        prior = None
+        prior: BehaviorPrior | ActionDensity | None = None
         if recordings is not None:
             panel, prior = recorded_scenes(recordings, trained, seed=seed, family=assumed)
-        elif behavior is not None:
+        elif behavior is not None and not density:
             panel = Panel.load(behavior / "panel.json")
             panel = panel.moved_to(panel.name, assumed, seed=seed) if family or injectors else panel
             prior = BehaviorPrior.load(behavior / "behavior.safetensors")
         else:
             n = config.worlds if scenes is None else scenes
             panel = Panel.sample("train", trained, n, seed=seed, family=assumed, purpose="training")
+            prior = load_density(behavior / DENSITY) if behavior is not None else None
         start = None if init is None else load_actor(init / "actor.safetensors")
         actor, curve = train_ppo(
             trained, panel, prior, config, folder, seed=seed, init=start,
-            warm=None if warm is None else warm / "state.safetensors",
+            warm=None if warm is None else warm / "state.safetensors", sentence=sentence,
         )  # fmt: skip
         save_actor(
             actor,
@@ -265,9 +276,11 @@ def stage_policy(
         } | ({} if recordings is None else {"recorded": len(recordings.t), "left_out": recordings.left_out})
 
     started = [run / "actor.safetensors" for run in (init, warm) if run is not None]
-    known = [behavior / "behavior.safetensors"] if recordings is None and behavior is not None else []
+    known = []
+    if recordings is None and behavior is not None:
+        known = [behavior / (DENSITY if density else "behavior.safetensors")]
     parents = parents_of(*known, *started) + (() if recordings is None else (recordings.checksum,))
-    parents += _told(family, injectors)
+    parents += _told(family, injectors) + (() if sentence is None else (sentence,))
     kind = "recorded" if recordings is not None else "prior" if use_prior else "plain"
     return run_stage(folder, f"policy-{kind}", config, seed, work, parents=parents)
 

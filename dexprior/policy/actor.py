@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated
 
@@ -26,6 +27,7 @@ __all__ = [
     "gaussian_kl",
     "load_actor",
     "log_prob",
+    "mlp",
     "save_actor",
 ]
 
@@ -45,6 +47,8 @@ class ActorConfig:
 
     width: Annotated[int, Ge(8)] = 256
     """Width of the hidden layers."""
+    layers: Annotated[int, Ge(1)] = 2
+    """Number of hidden layers."""
     point_width: Annotated[int, Ge(4)] = 24
     """Width of the point network."""
     log_std: float = -2.6
@@ -223,10 +227,7 @@ class Actor(nn.Module):
         super().__init__()
         self.config, self.senses = config, senses
         self.features = Features(config, senses)
-        w = config.width
-        self.body = nn.Sequential(
-            nn.Linear(self.features.size, w), nn.SiLU(), nn.Linear(w, w), nn.SiLU(), nn.Linear(w, senses.actions)
-        )
+        self.body = mlp(self.features.size, config, senses.actions)
         stretches = round(senses.horizon / _WAVE) + 1
         self.register_buffer("centre", torch.linspace(0.0, senses.horizon, stretches), persistent=False)
         self.read = nn.Linear(self.features.size, _READ)
@@ -264,10 +265,7 @@ class Critic(nn.Module):
     def __init__(self, config: ActorConfig, senses: Senses, privileged: int) -> None:
         super().__init__()
         self.features = Features(config, senses, shapes=False)
-        w = config.width
-        self.body = nn.Sequential(
-            nn.Linear(self.features.size + privileged, w), nn.SiLU(), nn.Linear(w, w), nn.SiLU(), nn.Linear(w, 1)
-        )
+        self.body = mlp(self.features.size + privileged, config, 1)
 
     def forward(
         self, observation: dict[str, Tensor], privileged: Float[Tensor, "batch size"]
@@ -275,6 +273,13 @@ class Critic(nn.Module):
         """Expected discounted reward."""
         scaled = (privileged / _LENGTH).asinh()  # lengths of centimetres and numbers of order one alike
         return self.body(torch.cat([self.features(observation), scaled], -1))[:, 0]
+
+
+def mlp(inputs: int, config: ActorConfig, outputs: int) -> nn.Sequential:
+    """Hidden layers of the configured width and number."""
+    sizes = [inputs, *[config.width] * config.layers]
+    hidden = [part for a, b in pairwise(sizes) for part in (nn.Linear(a, b), nn.SiLU())]
+    return nn.Sequential(*hidden, nn.Linear(config.width, outputs))
 
 
 def log_prob(

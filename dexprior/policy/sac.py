@@ -33,6 +33,7 @@ from dexprior.errors import ArtifactError, BadInput, ConfigError
 __all__ = [
     "SCHEMA",
     "ActionPrior",
+    "AnnealKl",
     "PriorActor",
     "PriorPolicy",
     "SacConfig",
@@ -121,17 +122,22 @@ class PriorPolicy(SACPolicy):
         return PriorActor(**kwargs, prior=self._prior[0]).to(self.device)
 
 
-class _Anneal(BaseCallback):
-    """Moves the allowed KL from `delta` to `delta_final`, geometrically."""
+class AnnealKl(BaseCallback):
+    """Moves the allowed KL of a SAC near a prior from one value to another, geometrically over its steps.
 
-    def __init__(self, config: SacConfig) -> None:
+    Args:
+        delta: at the start [nats].
+        final: at the end [nats].
+        steps: of the training.
+    """
+
+    def __init__(self, delta: float, final: float, steps: int) -> None:
         super().__init__()
-        self._config = config
+        self._delta, self._final, self._steps = delta, final, steps
 
     def _on_step(self) -> bool:
-        c = self._config
-        done = min(self.num_timesteps / c.steps, 1.0)
-        self.model.target_entropy = -(c.delta * (c.delta_final / c.delta) ** done)  # type: ignore[attr-defined]
+        done = min(self.num_timesteps / self._steps, 1.0)
+        self.model.target_entropy = -(self._delta * (self._final / self._delta) ** done)  # type: ignore[attr-defined]
         self.logger.record("train/delta", -self.model.target_entropy)  # type: ignore[attr-defined]
         return True
 
@@ -178,7 +184,7 @@ def train_sac(
         seed=seed,
         device="cpu",
     )
-    model.learn(config.steps, callback=_Anneal(config), progress_bar=progress)
+    model.learn(config.steps, callback=AnnealKl(config.delta, config.delta_final, config.steps), progress_bar=progress)
     return model
 
 

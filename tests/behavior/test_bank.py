@@ -212,7 +212,7 @@ def test_foreign_and_tampered_files_are_refused(two, tmp_path):
         BehaviorPrior.load(tmp_path / "other")
     write_tensors(tmp_path / "old", tensors, meta | {"header": meta["header"] | {"schema": "dexprior.behavior/3"}})
     with pytest.raises(
-        ArtifactError, match=r"no behavioral prior of schema 'dexprior.behavior/4'; make one: dexprior build-behavior"
+        ArtifactError, match=r"no behavioral prior of schema 'dexprior.behavior/5'; make one: dexprior build-behavior"
     ):
         BehaviorPrior.load(tmp_path / "old")
     path.write_bytes(path.read_bytes()[:-50])

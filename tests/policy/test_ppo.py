@@ -16,7 +16,11 @@ from dexprior.envs.tasks import TaskVectorEnv
 from dexprior.errors import ArtifactError, BadInput, Diverged
 from dexprior.families import SensorModels, SightConfig
 from dexprior.policy.actor import Actor, ActorConfig, Critic, RobotSenses, Senses, log_prob
-from dexprior.policy.ppo import PpoConfig, _advantages, _beta, _Collector, _losses, _Rollout, train_ppo, warm_up_of
+from dexprior.policy.collecting import Collector, Rollout, SuiteWorlds, advantages
+from dexprior.policy.kl import KlConfig
+from dexprior.policy.optimising import Learner, Optimisation, losses
+from dexprior.policy.ppo import PpoConfig, train_ppo, warm_up_of
+from dexprior.policy.priors import BankPrior
 
 SMALL = {"worlds": 4, "minibatch": 100, "actor": ActorConfig(width=32, point_width=8)}
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -65,7 +69,7 @@ def test_what_was_seen_early_in_the_warm_up_is_not_forgotten(task, panel, bank, 
     for iterations, kept in ((1, per_rollout), (2, 2 * per_rollout)):
         folder = tmp_path / str(iterations)
         train_ppo(task, panel, bank, replace(config, iterations=iterations), folder, seed=0)
-        assert len(read_tensors(folder / "state.safetensors")[0]["arrays/prior/mean"]) == kept
+        assert len(read_tensors(folder / "state.safetensors")[0]["arrays/noted/mean"]) == kept
     train_ppo(task, panel, bank, replace(config, iterations=3, epochs=1), tmp_path / "3", seed=0)
     assert not [name for name in read_tensors(tmp_path / "3" / "state.safetensors")[0] if name.startswith("arrays/")]
 
@@ -115,7 +119,7 @@ def test_without_labels_a_killed_run_equals_an_uninterrupted_one(task, panel, ba
 
 
 def test_a_shared_warm_up_leads_where_its_own_would_have(task, panel, bank, tmp_path):
-    config = PpoConfig(**SMALL, iterations=2, warmup=1, warmup_epochs=1, epochs=1, kl_start=0.0)
+    config = PpoConfig(**SMALL, iterations=2, warmup=1, warmup_epochs=1, epochs=1, kl=KlConfig(start=0.0))
     whole, _ = train_ppo(task, panel, bank, config, tmp_path / "whole", seed=3)
     train_ppo(task, panel, bank, warm_up_of(config), tmp_path / "warm", seed=3)
     warm = tmp_path / "warm" / "state.safetensors"
@@ -159,25 +163,15 @@ def test_training_starts_from_a_given_actor_and_names_other_sizes(imitated, task
         train_ppo(task, panel, None, wide, tmp_path / "wide", seed=1, init=imitated[0])
 
 
-def test_the_weight_of_the_kl_is_annealed_geometrically():
-    config = PpoConfig(iterations=10, warmup=3, kl_start=0.4, kl_end=0.001)
-    beta = np.array([_beta(config, k) for k in range(10)])
-    assert (beta[:4] == 0.4).all()
-    assert beta[-1] == pytest.approx(0.001)
-    np.testing.assert_allclose(np.diff(np.log(beta[3:])), np.diff(np.log(beta[3:]))[0])
-    assert _beta(PpoConfig(kl_start=0.0), 20) == 0.0
-
-
 def test_advantages_are_discounted_sums_of_surprises():
     """With lambda = 1: the discounted return, bootstrapped at the cut, minus the value."""
-    config = PpoConfig(discount=0.9, trace=1.0)
     reward, value = torch.rand(5, 2), torch.rand(6, 2)
     expected = torch.stack(
         [sum(0.9**j * reward[k + j] for j in range(5 - k)) + 0.9 ** (5 - k) * value[5] - value[k] for k in range(5)]
     )
     never = torch.zeros(5, 2, dtype=torch.bool)
-    torch.testing.assert_close(_advantages(reward, value, config, never), expected)
-    one_step = _advantages(reward, value, PpoConfig(discount=0.9, trace=0.0), never)
+    torch.testing.assert_close(advantages(reward, value, never, discount=0.9, trace=1.0), expected)
+    one_step = advantages(reward, value, never, discount=0.9, trace=0.0)
     torch.testing.assert_close(one_step, reward + 0.9 * value[1:] - value[:-1])
 
 
@@ -202,8 +196,10 @@ def test_nothing_is_learned_from_after_the_end(tmp_path):
     env = TaskVectorEnv(task, 3, panel=Panel.sample("p", task, 3, seed=0), autoreset=False, threads=1)
     senses, sizes = Senses.of(env.backend), ActorConfig(width=8, point_width=4)
     torch.manual_seed(0)
-    config = PpoConfig(worlds=3, discount=0.9, actor=sizes)
-    collector = _Collector(env, Actor(sizes, senses), Critic(sizes, senses, 3), None, config, task.steps)
+    collector = Collector(
+        SuiteWorlds(env, env.panel), Actor(sizes, senses), Critic(sizes, senses, 3), None, length=task.steps,
+        discount=0.9, trace=0.95,
+    )  # fmt: skip
     rollout = collector.collect(np.random.default_rng(0))
     assert len(rollout.action) == len(rollout.observation["proprio"]) == 3
     assert rollout.stats["lost"] == 1.0
@@ -212,10 +208,9 @@ def test_nothing_is_learned_from_after_the_end(tmp_path):
 
 
 def test_an_end_cuts_what_follows_off():
-    config = PpoConfig(discount=0.9, trace=0.8)
     reward, value = torch.rand(4, 1), torch.rand(5, 1)
     ended = torch.tensor([[False], [True], [False], [False]])
-    found = _advantages(reward, value, config, ended)
+    found = advantages(reward, value, ended, discount=0.9, trace=0.8)
     last = reward[1] - value[1]
     torch.testing.assert_close(found[1], last)
     torch.testing.assert_close(found[0], reward[0] + 0.9 * value[1] - value[0] + 0.9 * 0.8 * last)
@@ -264,10 +259,11 @@ def batch():
     actor, critic = Actor(sizes, senses).double(), Critic(sizes, senses, 2).double()
     draw = lambda *shape: torch.randn(n, *shape, dtype=torch.float64)  # noqa: E731
     observation = {"proprio": draw(senses.proprio), "wrench": draw(6), "touch": draw(1), "time": draw(1)}
-    rollout = _Rollout(
+    rollout = Rollout(
         observation=observation | {"cloud": draw(3, 3), "first_cloud": draw(3, 3)},
         privileged=draw(2), action=draw(3), log_prob=draw() - 3,
-        advantage=draw(), target=draw(), prior_mean=draw(2, 3), prior_weight=draw(2).softmax(-1), stats={},
+        advantage=draw(), target=draw(), stats={},
+        noted={"mean": draw(2, 3), "weight": draw(2).softmax(-1)},
     )  # fmt: skip
     return rollout, actor, critic
 
@@ -276,8 +272,17 @@ def _terms(batch, **changes):
     rollout, actor, critic = batch
     rollout = replace(rollout, **changes)
     ids = torch.arange(len(rollout.action))
-    spread = torch.full((3,), 0.3, dtype=torch.float64)
-    return _losses(rollout, ids, rollout.advantage, actor, critic, spread, PpoConfig(clip=0.2))
+    terms = losses(
+        rollout, ids, rollout.advantage, Learner(actor, critic), Optimisation(clip=0.2), _Wide(), torch.Generator()
+    )
+    return terms | {"kl": terms["kl"].mean()}
+
+
+class _Wide(BankPrior):
+    """A bank of which only the spread matters: states are noted already."""
+
+    def __init__(self):
+        self._std = torch.full((3,), 0.3, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("name", ["value", "clip", "entropy", "kl"])

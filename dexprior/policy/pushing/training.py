@@ -1,38 +1,24 @@
-"""Soft actor-critic on one segment, with Stable-Baselines3's defaults, over a batch of worlds.
-
-Training runs in chunks. At the start of each, random numbers are seeded by (seed, steps done) and all worlds restart,
-so that a run that resumes from a chunk's end equals an uninterrupted one.
-"""
+"""Soft actor-critic on one segment, with Stable-Baselines3's defaults, over a batch of worlds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
-import torch
 from stable_baselines3 import SAC
-from stable_baselines3.common.logger import Logger
-from stable_baselines3.common.utils import set_random_seed
 from stable_baselines3.sac.policies import SACPolicy
 
-from dexprior.artifacts import (
-    load_module,
-    load_training_state,
-    save_module,
-    save_training_state,
-    write_json,
-)
+from dexprior.artifacts import load_module, save_module
 from dexprior.collision.planar import PlanarStriker
 from dexprior.collision.surrogate import Surrogate
 from dexprior.config import Ge, Gt, Le, config, validate
 from dexprior.envs.pushing import ACTION_SPACE, OBSERVATION_SPACE, PushingTask, PushingWorlds, Striker
 from dexprior.errors import ArtifactError, ConfigError
+from dexprior.policy.chunked_sac import learn_in_chunks
 from dexprior.policy.planning import MujocoStriker
 from dexprior.policy.pushing.vector import PushingVecEnv
-from dexprior.progress import TrainingLog
 from dexprior.worlds.pushing import PushingConfig
 
 __all__ = ["SCHEMA", "PushConfig", "StrikerConfig", "load_push_policy", "make_striker", "train"]
@@ -154,19 +140,16 @@ def train(config: PushConfig, folder: Path, seed: int, *, quiet: bool = False) -
         seed=seed,
         device="cpu",
     )
-    model.set_logger(Logger(folder=None, output_formats=[]))
-    checkpoint, identity = folder / "checkpoint.safetensors", {"push": config, "seed": seed}
-    curve: list[dict[str, float]] = []
-    if checkpoint.exists():
-        curve = _restore(model, checkpoint, identity)
-    with TrainingLog(folder, "push", config.steps, curve, quiet=quiet) as log:
-        while model.num_timesteps < config.steps:
-            _begin_chunk(model, worlds, seed)
-            env.episodes.clear()
-            model.learn(min(config.checkpoint_every, config.steps - model.num_timesteps), reset_num_timesteps=False)
-            log.add(model.num_timesteps, _summary(env.episodes), show=("success", "return"))
-            _store(model, checkpoint, identity, curve)
-            write_json(folder / "curve.json", curve)
+
+    def row() -> dict[str, float]:
+        told = _summary(env.episodes)
+        env.episodes.clear()
+        return told
+
+    learn_in_chunks(
+        model, folder, steps=config.steps, every=config.checkpoint_every, identity={"push": config, "seed": seed},
+        seed=seed, seed_worlds=worlds.seed, row=row, name="push", show=("success", "return"), quiet=quiet,
+    )  # fmt: skip
     save_module(model.policy, folder / "policy.safetensors", schema=SCHEMA, producer="push", config=config, seed=seed)
     model.policy.set_training_mode(False)
     return model.policy
@@ -189,15 +172,6 @@ def load_push_policy(path: str | Path) -> tuple[SACPolicy, PushConfig]:
     return policy, trained
 
 
-def _begin_chunk(model: SAC, worlds: PushingWorlds, seed: int) -> None:
-    """Random numbers and episodes as a function of (seed, steps done) alone."""
-    words = np.random.SeedSequence([seed, model.num_timesteps]).generate_state(3)
-    set_random_seed(int(words[0]))
-    model.action_space.seed(int(words[1]))
-    worlds.seed(int(words[2]))
-    model._last_obs = None  # learn() then resets the worlds
-
-
 def _summary(episodes: list[tuple[float, int, bool, float]]) -> dict[str, float]:
     if not episodes:
         return {"episodes": 0.0}
@@ -210,39 +184,3 @@ def _summary(episodes: list[tuple[float, int, bool, float]]) -> dict[str, float]
         "strikes": float(strikes.mean()),
     }
     return row | ({"deviation": float(deviation[found].mean())} if found.any() else {})
-
-
-_BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
-
-
-def _parts(model: SAC) -> tuple[dict[str, torch.nn.Module], dict[str, torch.optim.Optimizer]]:
-    assert model.ent_coef_optimizer is not None  # the temperature is learned
-    optimizers = {
-        "actor": model.actor.optimizer,
-        "critic": model.critic.optimizer,
-        "temperature": model.ent_coef_optimizer,
-    }
-    return {"policy": model.policy}, optimizers
-
-
-def _store(model: SAC, path: Path, identity: Mapping[str, Any], curve: list[dict[str, float]]) -> None:
-    modules, optimizers = _parts(model)
-    buffer: Any = model.replay_buffer
-    arrays = {name: getattr(buffer, name)[: buffer.pos] for name in _BUFFER}
-    arrays["log_temperature"] = model.log_ent_coef.detach().numpy()  # type: ignore[union-attr]
-    progress = {"step": model.num_timesteps, "updates": model._n_updates, "curve": curve}
-    save_training_state(
-        path, modules=modules, optimizers=optimizers, progress=progress, config=dict(identity), arrays=arrays
-    )
-
-
-def _restore(model: SAC, path: Path, identity: Mapping[str, Any]) -> list[dict[str, float]]:
-    modules, optimizers = _parts(model)
-    progress, arrays = load_training_state(path, modules=modules, optimizers=optimizers, config=dict(identity))
-    buffer: Any = model.replay_buffer
-    for name in _BUFFER:
-        getattr(buffer, name)[: len(arrays[name])] = arrays[name]
-    buffer.pos = len(arrays["actions"])
-    model.log_ent_coef.data[:] = torch.from_numpy(arrays["log_temperature"])  # type: ignore[union-attr]
-    model.num_timesteps, model._n_updates = int(progress["step"]), int(progress["updates"])
-    return progress["curve"]

@@ -19,7 +19,6 @@ from dexprior.policy.pushing import (
     load_push_policy,
     make_striker,
     train,
-    training,
 )
 
 
@@ -50,17 +49,17 @@ class _Killed(Exception):
 
 def test_a_resumed_run_equals_an_uninterrupted_one(config, tmp_path, monkeypatch):
     whole = train(config, tmp_path / "whole", 3, quiet=True)
-    begin = training._begin_chunk
+    begin, begun = PushingWorlds.seed, []
 
-    def killed_in_the_second_chunk(model, worlds, seed):
-        if model.num_timesteps:
+    def killed_in_the_second_chunk(worlds, seed):
+        begun.append(seed)
+        if len(begun) == 2:
             raise _Killed
-        begin(model, worlds, seed)
+        begin(worlds, seed)
 
-    monkeypatch.setattr(training, "_begin_chunk", killed_in_the_second_chunk)
-    with pytest.raises(_Killed):
+    with monkeypatch.context() as patched, pytest.raises(_Killed):
+        patched.setattr(PushingWorlds, "seed", killed_in_the_second_chunk)
         train(config, tmp_path / "parts", 3, quiet=True)
-    monkeypatch.setattr(training, "_begin_chunk", begin)
     resumed = train(config, tmp_path / "parts", 3, quiet=True)
     for name, value in whole.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
