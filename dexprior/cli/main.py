@@ -32,10 +32,11 @@ VERBS: dict[str, str] = {
     "evaluate": "a policy in the training world and in the other world",
     "ladder": "the line for one task, and what succeeds after each of its stages",
     "ledger": "fill in the transfer ledger of a policy",
+    "study": "what the KL to the prior buys: experiments that could say nothing",
     "demo": "all of it on the embedded default, ending on one page",
 }
 """In the order of the flow."""
-_RESUMABLE = ("data", "train-prior", "collision", "train-policy", "ladder", "demo")
+_RESUMABLE = ("data", "train-prior", "collision", "train-policy", "ladder", "study", "demo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -4,7 +4,15 @@ from dexprior.stats.boschloo import boschloo
 from dexprior.stats.calibration import Calibration, calibrate, posterior_ranks
 from dexprior.stats.comparison import Comparison, Family, compare_pairs, compare_rates
 from dexprior.stats.correction import benjamini_hochberg, holm
-from dexprior.stats.intervals import Rate, bootstrap_mean, clopper_pearson, newcombe, newcombe_paired, tango
+from dexprior.stats.intervals import (
+    Rate,
+    bootstrap_mean,
+    clopper_pearson,
+    newcombe,
+    newcombe_paired,
+    student_mean,
+    tango,
+)
 from dexprior.stats.nested import bootstrap_crossed, bootstrap_nested
 from dexprior.stats.posterior import probability_better, probability_better_paired
 from dexprior.stats.power import detectable, detectable_paired, power_boschloo, power_mcnemar
@@ -52,5 +60,6 @@ __all__ = [
     "rate_above",
     "rate_below",
     "rates_differ",
+    "student_mean",
     "tango",
 ]

@@ -9,7 +9,9 @@ from jaxtyping import Float
 
 from dexprior.errors import BadInput
 
-__all__ = ["Rate", "bootstrap_mean", "check_counts", "clopper_pearson", "newcombe", "newcombe_paired", "tango"]
+__all__ = [
+    "Rate", "bootstrap_mean", "check_counts", "clopper_pearson", "newcombe", "newcombe_paired", "student_mean", "tango",
+]  # fmt: skip
 
 
 def clopper_pearson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
@@ -101,6 +103,23 @@ def bootstrap_mean(
     tail = (1.0 - level) / 2.0
     low, high = np.quantile(means, [tail, 1.0 - tail])
     return float(values.mean()), float(low), float(high)
+
+
+def student_mean(values: Float[np.ndarray, " n"], *, level: float = 0.95) -> tuple[float, float, float]:
+    """Mean with an interval by Student's t: (mean, low, high); of paired differences, that of a paired t test.
+
+    Raises:
+        BadInput: fewer than two values, or level outside (0, 1).
+    """
+    from scipy.stats import t
+
+    values = np.asarray(values, dtype=np.float64)
+    if values.size < 2:
+        raise BadInput(f"student_mean: {values.size} values; a spread needs two")
+    _check_level(level)
+    mean = float(values.mean())
+    half = float(t.ppf(0.5 + level / 2.0, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values)))
+    return mean, mean - half, mean + half
 
 
 @dataclass(frozen=True)

@@ -3,5 +3,6 @@
 cubes/      the cube tosses: every simulator on ten tosses, scored on others
 ellipses/   recorded impacts of an ellipse: which start gives a wanted velocity, judged by the record
 strikes/    every simulator of strikes on an independent engine's table: velocities, places of rest, plans
+kl/         what the KL to the behavioral prior buys, and when it buys nothing
 mini_lab/   the whole loop of the ledger on a toy: a gait meets a friction that it was not trained for
 """

@@ -162,7 +162,7 @@ def test_a_chunk_knows_that_its_actions_hang_together():
     density, told = fit_density(pairs, config, seed=0)
     drawn = density.sample(density.context({"state": torch.zeros(400, 1)}), torch.Generator().manual_seed(0))
     assert float((drawn[:, 0] * drawn[:, 1] > 0).float().mean()) > 0.95
-    alone, single = fit_density(pairs, replace(config, chunk=1), seed=0)
+    _, single = fit_density(pairs, replace(config, chunk=1), seed=0)
     assert told["nats"] > 2 * single["nats"] + 0.4
 
 

@@ -73,7 +73,7 @@ def test_files_that_do_not_fit_are_named(worlds, expert_file, tmp_path):
     layers = dict(np.load(expert_file))
     rows = {"observations": np.zeros((6, 2)), "actions": np.zeros((6, 2)), "start": [0, 3]}
     wrong = {
-        "expert that reads 3 numbers and gives 2; this environment shows 2 and takes 2": layers | {"w0": np.zeros((8, 3))},
+        "reads 3 numbers and gives 2; this environment shows 2 and takes 2": layers | {"w0": np.zeros((8, 3))},
         "of which b1 is missing": {k: v for k, v in layers.items() if k != "b1"},
         "observations of 2 numbers and actions of 4": rows | {"actions": np.zeros((6, 4))},
         "expected a row a step": rows | {"actions": np.zeros((5, 2))},

@@ -1,0 +1,11 @@
+"""What the KL to the behavioral prior buys, decided by experiments that could say that it buys nothing.
+
+worlds.py      a training world that is wrong in a way that pays, worlds elsewhere, and how policies are scored there
+seeds.py       differences and intervals over seeds
+mechanism.py   does a policy without the KL drift from what works elsewhere, and does the KL hold it?
+page.py        curves and tables
+"""
+
+from dexprior.studies.kl.mechanism import MechanismConfig, study_mechanism
+
+__all__ = ["MechanismConfig", "study_mechanism"]
