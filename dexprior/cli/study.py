@@ -1,6 +1,9 @@
 """Studies of what the KL to the behavioral prior buys; each goes on where it was stopped, part by part.
 
 dexprior study mechanism      long training in a wrong world: does the KL hold what works elsewhere? out=DIR
+dexprior study controls       what else could have done it: other priors, other uses, more of the simulator
+dexprior study adroit         the Adroit door: human demonstrations used in several ways, and experts made worse
+dexprior study crossover      does a prior carry the contact of its demonstrations? two lines, one constant apart
 """
 
 from __future__ import annotations
@@ -12,9 +15,12 @@ from typing import Annotated
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.errors import UnknownName
-from dexprior.studies.kl import MechanismConfig
+from dexprior.studies.adroit.study import AdroitConfig
+from dexprior.studies.kl.controls import ControlsConfig
+from dexprior.studies.kl.crossover import CrossoverConfig
+from dexprior.studies.kl.mechanism import MechanismConfig
 
-WORDS = ("mechanism",)
+WORDS = ("mechanism", "controls", "crossover", "adroit")
 
 
 @config
@@ -26,16 +32,44 @@ class Config:
     jobs: Annotated[int, Ge(0)] = 0
     """Parts that run side by side; 0 takes two where there are two cores."""
     mechanism: MechanismConfig = MechanismConfig()
-    """Arms, seeds and worlds."""
+    """Arms, seeds and worlds of the long training."""
+    controls: ControlsConfig = ControlsConfig()
+    """Arms and seeds of the controls."""
+    crossover: CrossoverConfig = CrossoverConfig()
+    """Lines, constant and seeds of the crossover."""
+    adroit: AdroitConfig = AdroitConfig()
+    """Arms, seeds and priors of the Adroit hand."""
 
 
 def run(config: Config, words: list[str]) -> int:
     """Do what is missing, and show what was found."""
-    if words != ["mechanism"]:
+    if len(words) != 1 or words[0] not in WORDS:
         raise UnknownName("study", " ".join(words), WORDS)
-    from dexprior.studies.kl import study_mechanism
+    from dexprior.studies.kl import study_controls, study_crossover, study_mechanism
 
-    jobs = config.jobs or min(os.cpu_count() or 1, 2)
-    found = study_mechanism(config.mechanism, Path(config.out), jobs=jobs)
-    show({"held": found["held"], "drift": found["drift"], "page": str(Path(config.out) / "mechanism.html")})
+    jobs, out = config.jobs or min(os.cpu_count() or 1, 2), Path(config.out)
+    if words == ["mechanism"]:
+        found = study_mechanism(config.mechanism, out, jobs=jobs)
+        show({"held": found["held"], "drift": found["drift"], "page": str(out / "mechanism.html")})
+    elif words == ["controls"]:
+        found = study_controls(config.controls, out, jobs=jobs)
+        rates = {arm: _rates(row["won"]) for arm, row in found["arms"].items()}
+        show({"success": rates, "over": found["over"], "file": str(out / "controls.json")})
+    elif words == ["crossover"]:
+        show(study_crossover(config.crossover, out, jobs=jobs))
+    else:
+        from dexprior.studies.adroit import study_adroit
+
+        found = study_adroit(config.adroit, out, jobs=jobs)
+        pooled = {arm: [row["pooled"] for row in told["seeds"].values()] for arm, told in found["arms"].items()}
+        show({"pooled": pooled, "over": found["over"], "file": str(out / "adroit.json")})
     return 0
+
+
+def _rates(won: dict[str, dict[str, list[int]]]) -> dict[str, str]:
+    """Successes of all seeds by world."""
+    worlds = next(iter(won.values()))
+    return {
+        world: f"{sum(sum(row[world]) for row in won.values())} of {sum(len(row[world]) for row in won.values())}"
+        for world in worlds
+    }

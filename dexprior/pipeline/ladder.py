@@ -39,7 +39,7 @@ from dexprior.worlds.tasks import Scenes, robot_task
 if TYPE_CHECKING:
     from dexprior.pipeline.line import Line
 
-__all__ = ["GATED", "RUNGS", "climb", "paired_ratio"]
+__all__ = ["GATED", "RUNGS", "climb", "everywhere", "paired_ratio"]
 
 Won = Bool[np.ndarray, " scene"]
 RUNGS = {
@@ -268,14 +268,14 @@ def _won(line: Line, folder: Path, rung: str) -> dict[str, Won]:
     """Whether a rung succeeds, by world."""
     worlds = judging_worlds(line.task)
     if rung == "expert":
-        return _everywhere(line, worlds, expert_policy(line.task))
+        return everywhere(line, worlds, expert_policy(line.task))
     if rung in _BANKS:
         return _bank(line, worlds, _BANKS[rung])
     if rung in _TRAINED:
         policy = actor_policy(load_actor(line.folder[_TRAINED[rung]] / "actor.safetensors"))
         if rung == "gate":
             return _gate(line, {name: worlds[name] for name in GATED}, policy)
-        return _everywhere(line, worlds, policy)
+        return everywhere(line, worlds, policy)
     clips = _clips(line, folder, rung)
     return follow(
         line.config.task, clips, worlds, gripper=line.gripper, behavior=line.config.bank.behavior, seed=SCORING,
@@ -330,7 +330,7 @@ def _within(line: Line, stack: Stack, prior: HandObjectPipeline) -> tuple[Stack,
     return stack[fit], [made[k] for k in fit]
 
 
-def _everywhere(
+def everywhere(
     line: Line, worlds: Mapping[str, JudgingWorld], policy: Policy, scenes: Scenes | None = None
 ) -> dict[str, Won]:
     """A policy on some scenes in every world; on the scoring scenes where none are given."""
@@ -364,4 +364,4 @@ def _bank(line: Line, worlds: Mapping[str, JudgingWorld], file: str) -> dict[str
 
     bank = BehaviorPrior.load(line.folder["04-behavior"] / file)
     panel = Panel.load(line.folder["04-behavior"] / "panel.json")
-    return _everywhere(line, worlds, prior_policy(bank, np.arange(len(panel))), panel.scenes)
+    return everywhere(line, worlds, prior_policy(bank, np.arange(len(panel))), panel.scenes)

@@ -114,7 +114,7 @@ def test_unknown_set_lists_the_choices():
 
 
 @pytest.mark.skipif(not ROOT, reason="needs $DEXPRIOR_DATA")
-@pytest.mark.parametrize("name", ["ellipse-impacts", "cube-tosses", "hand-clip", "dexmv-mustard"])
+@pytest.mark.parametrize("name", ["ellipse-impacts", "cube-tosses", "hand-clip", "dexmv-mustard", "adroit-door"])
 def test_checksums_are_those_of_the_files(name):
     if catalog.find(name) is None:
         pytest.skip(f"$DEXPRIOR_DATA holds no {name}")

@@ -39,6 +39,22 @@ POLICY = (
     "policy.worlds=4 policy.iterations=1 policy.warmup=1 policy.guided=1 policy.epochs=1 policy.warmup_epochs=1 "
     "policy.minibatch=300"
 )
+GYM = (
+    "gym.clone.steps=20 gym.density.steps=4 gym.ppo.worlds=2 gym.ppo.iterations=1 gym.ppo.epochs=1 gym.judged=2 "
+    "gym.off_policy.steps=400 gym.off_policy.every=200 gym.off_policy.batch=8 gym.off_policy.widths=[8] "
+    "gym.off_policy.judged=1 gym.off_policy.learning_starts=380"
+)
+CROSSED = (
+    " ".join(
+        f"crossover.line.{setting}"
+        for setting in (
+            "demonstrations.n=24 estimator.size=24 bank.scenes=2 bank.motion_steps=2 bank.video_steps=1 "
+            f"policy.worlds=2 policy.iterations=1 policy.warmup=1 policy.warmup_epochs=1 {PRIOR}"
+        ).split()
+    )
+    + " crossover.holdout=0.5"
+)
+DENSITY = "bank.scenes=3 bank.motion_steps=2 bank.video_steps=1 fit.steps=4 fit.width=16 replays=1"
 BASE = (
     "collision.generator.pairs=400 collision.surrogate.width=12 collision.surrogate.depth=2 collision.distill.steps=40 "
     "collision.distill.batch=64 collision.identify.starts=2 collision.identify.steps=10"
@@ -105,6 +121,10 @@ def _clip(ws: Path) -> None:
 
 def _bottle(ws: Path) -> None:
     shutil.copy(catalog.find("dexmv-mustard"), ws / "dexmv_mustard.npz")  # type: ignore[arg-type]
+
+
+def _door(ws: Path) -> None:
+    shutil.copy(catalog.get("adroit-door"), ws / "door_human.npz")
 
 
 def _session(ws: Path) -> None:
@@ -369,6 +389,11 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
         "dexprior sample prior=runs/pick_place-prior out=runs/pick_place-samples", "n=1 motion_steps=1 video_steps=1",
         None,
     ),
+    (
+        "dexprior train-policy env=AdroitHandDoorSparse-v1 prior=door_human.npz gym.env.success_steps=26 out=runs/door",
+        GYM, _door,
+    ),
+    ("dexprior evaluate env=AdroitHandDoorSparse-v1 policy=runs/door episodes=100", "episodes=2 out=runs/judged", None),
     ("dexprior data import kind=dexycb source=DEXYCB out=runs/dexycb", "imports.licence=CC-BY-4.0", _dexycb),
     ("dexprior data validate source=runs/dexycb", "", None),
     ("dexprior data inspect source=runs/dexycb out=runs/page", "", None),
@@ -520,10 +545,34 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
         "dexprior train-policy task=pick_place", f"train-policy task=pick_place use_prior=false out=runs/cube {POLICY}",
         None,
     ),
+    ("dexprior train-policy env=AdroitHandDoorSparse-v1", "", None),
+    (
+        "dexprior train-policy env=Pendulum-v1", f"train-policy env=Pendulum-v1 gym.kind=sac out=runs/pendulum {GYM}",
+        None,
+    ),
     (
         "dexprior train-policy task=push", "train-policy task=push push.striker.kind=hybrid out=runs/push_hybrid "
         "push.striker.surrogate=runs/collision/collision.safetensors push.steps=50 push.hidden=[8,8] "
         "push.learning_starts=50 push.checkpoint_every=50", None,
+    ),
+    ("dexprior build-behavior", f"build-behavior density=mixture out=runs/dense {DENSITY}", None),
+    (
+        "dexprior study mechanism", "study mechanism out=runs/mechanism mechanism.task=pick_place mechanism.seeds=1 "
+        "mechanism.arms=[annealed,none] mechanism.once=[] mechanism.every=1 mechanism.vectors=1 mechanism.scenes=2 "
+        f"{POLICY.replace('policy.', 'mechanism.policy.')} mechanism.policy.iterations=2", None,
+    ),
+    (
+        "dexprior study controls", "study controls out=runs/controls controls.seeds=1 controls.scored=4 "
+        "controls.arms=[kl,kl_0,raw,raw_bc,nearest,soft_dr] "
+        "controls.once=[shuffled,still,biased,gaussian,resets,track,goal,plain]", None,
+    ),
+    (
+        "dexprior study crossover", "study crossover out=runs/crossover crossover.seeds=1 crossover.scored=4 "
+        f"{CROSSED}", None,
+    ),
+    (
+        "dexprior study adroit", "study adroit out=runs/adroit adroit.arms=[bc,kl] adroit.once=[] adroit.off_policy=[] "
+        f"adroit.seeds=1 adroit.episodes=2 {GYM.replace('gym.', 'adroit.gym.')}", None,
     ),
     ("dexprior ladder run=runs/demo", "ladder run=runs/demo scored=5 out=runs/ladder", None),
     ("dexprior demo task=peg", "demo preset=smoke task=peg out=runs/peg threads=1", None),
@@ -535,6 +584,7 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
         "dexprior evaluate policy=runs/policy family", "evaluate policy=runs/demo/06-policy family=late.json "
         "phenomena={stribeck:{}} evaluation.instances=4 out=runs/fed_evaluation", _learned,
     ),
+    ("dexprior evaluate env=", "", None),
     (
         "dexprior evaluate task=push", "evaluate task=push policy=runs/push out=runs/routes routes.runs=1 "
         "routes.segments=[1]", _push_policy,
@@ -562,7 +612,6 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
 ]  # fmt: skip
 WITHOUT_HELP = {
     # verbs whose help shows no command, as they have one form
-    "build-behavior": "out=runs/behavior bank.scenes=2 bank.motion_steps=2 bank.video_steps=1",
     "train-policy": f"use_prior=false {POLICY}",
     "doctor": "",
 }

@@ -12,6 +12,7 @@ import multiprocessing
 import multiprocessing.util
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,7 @@ from dexprior.data.demonstrating.episodes import episode_of
 from dexprior.data.demonstrating.film import FilmCrew
 from dexprior.data.shards import ShardSet, ShardWriter
 from dexprior.errors import BadInput, UnknownName
+from dexprior.families import drawn_outside
 from dexprior.worlds.tasks import SUITE, Task, TaskWorlds, human_task, strategies_of, strategy_of
 from dexprior.worlds.tasks.scene import CAMERAS
 from dexprior.worlds.tasks.strategies import RefineConfig, demonstrate
@@ -52,6 +54,11 @@ class TaskDemonstrationConfig:
     """Processes; 0 takes one per core, at most eight."""
     refine: RefineConfig = RefineConfig()
     """What is done where the first try fails."""
+    drawn: bool = False
+    """Whether people live in worlds that are drawn from beyond the ends of the training family, a new one each, and not
+    all in the task's other world."""
+    constants: dict[str, float] = field(default_factory=dict)
+    """Parameters of these worlds that all of them have, by name, e.g. constants.pad_friction=0.9."""
 
     def __post_init__(self) -> None:
         for name in self.cameras:
@@ -80,13 +87,16 @@ def generate_demonstrations(
         the task's episodes in the folder; `made` in this call.
 
     Raises:
-        UnknownName: a task without demonstrations.
+        UnknownName: a task without demonstrations, or a constant that its worlds do not have.
         NoGraphics: frames cannot be rendered here.
         ArtifactError: the folder cannot be written.
     """
     from tqdm import tqdm
 
     strategies_of(task)  # a task without any is named before a folder is made
+    for name in config.constants:
+        if name not in (known := human_task(task, 0).reality.names):
+            raise UnknownName(f"parameter of the worlds in which {task!r} is demonstrated", name, known)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     done = frozenset(row["id"] for row in ShardSet(folder).rows()) if any(folder.glob("*.tar")) else frozenset()
@@ -180,7 +190,8 @@ def _make_batch(task: str, config: TaskDemonstrationConfig, seed: int, batch: in
     rng, variant = _object(task, seed, batch)
     made, worlds = _worlds(task, variant)
     scenes = made.sample(rng, _BATCH)
-    parameters = [made.reality.as_dict(row) for row in made.reality.sample(rng, _BATCH)]
+    family = drawn_outside(f"{task}-people", made.family, made.reality) if config.drawn else made.reality
+    parameters = [family.as_dict(row) | config.constants for row in family.sample(rng, _BATCH)]
     habits = np.random.default_rng([seed, 4, batch])
     rollout, unit, first = demonstrate(
         worlds, strategy, scenes, parameters, rng=habits, settings=config.refine, every=config.every

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
@@ -162,6 +162,8 @@ class Played:
     """Whether each was won; NaN where the environment does not say."""
     returned: Float[np.ndarray, " episode"]
     """Sum of rewards."""
+    won_steps: Int[np.ndarray, " episode"]
+    """Steps in which the environment said that it is a success."""
 
 
 def play(worlds: GymWorlds, begin: Callable[[], Act], episodes: int, *, seed: int) -> Played:
@@ -173,7 +175,7 @@ def play(worlds: GymWorlds, begin: Callable[[], Act], episodes: int, *, seed: in
         episodes: how many.
         seed: of where they begin: seed + 0, 1, ...
     """
-    states, actions, rewards, ends, ids, success, returned = [], [], [], [], [], [], []
+    states, actions, rewards, ends, ids, success, returned, won = [], [], [], [], [], [], [], []
     for first in range(0, episodes, worlds.n):
         few = min(worlds.n, episodes - first)
         act, seen = begin(), worlds.begin_at(seed + first + np.arange(worlds.n))
@@ -190,13 +192,14 @@ def play(worlds: GymWorlds, begin: Callable[[], Act], episodes: int, *, seed: in
             alive = alive & ~ended
         success.append(worlds.success[:few])
         returned.append(worlds.returned[:few].copy())
+        won.append(worlds.won[:few].copy())
     episode = np.concatenate(ids)
     order = np.argsort(episode, kind="stable")
     pairs = Pairs(
         observation={"state": np.concatenate(states)[order]}, action=np.concatenate(actions)[order],
         episode=episode[order], reward=np.concatenate(rewards)[order], ended=np.concatenate(ends)[order],
     )  # fmt: skip
-    return Played(pairs, np.concatenate(success), np.concatenate(returned))
+    return Played(pairs, np.concatenate(success), np.concatenate(returned), np.concatenate(won))
 
 
 def to_quality(

@@ -41,8 +41,8 @@ JUDGED = 2**31
 class GymConfig:
     """Training in a Gymnasium environment."""
 
-    kind: Literal["ppo", "residual", "sac"] = "ppo"
-    """PPO from an imitation; PPO of what is learned beside a fixed imitation; or SAC."""
+    kind: Literal["clone", "ppo", "residual", "sac"] = "ppo"
+    """The imitation alone; PPO from it; PPO of what is learned beside it; or SAC."""
     env: EnvConfig = EnvConfig()
     """How the environment is used."""
     defect: Defect = Defect()
@@ -131,7 +131,8 @@ def train_gym(
     told: dict[str, Any] = {}
     if pairs is None and prior is not None:
         pairs, told = prior_pairs(name, prior, config, seed=seed)
-    needs_density = config.ppo.kl.start > 0 if config.kind != "sac" else config.off_policy.prior != "buffer"
+    needed = {"clone": False, "sac": config.off_policy.prior != "buffer"}
+    needs_density = needed.get(config.kind, config.ppo.kl.start > 0)
     density: ActionDensity | None = None
     if pairs is not None and needs_density:
         density, fitted = fit_density(pairs, replace(config.density, chunk=config.env.chunk), seed=seed)
@@ -149,14 +150,19 @@ def train_gym(
     worlds = GymWorlds(name, config.ppo.worlds, config.env)
     learner, imitated = _learner(worlds, config, pairs, init, name, seed)
     told |= imitated
-    judge = GymWorlds(name, min(config.judged, config.ppo.worlds), config.env)
-    curve = optimise(
-        worlds, learner, None if density is None else DensityPrior(density), config.ppo, folder, seed=seed,
-        name=f"train {name}", demonstrations=None if pairs is None else pairs.chunks(config.env.chunk),
-        judge=Judge(config.judge_every, lambda actor: _looked(actor, judge, config.judged, JUDGED)),
-    )  # fmt: skip
-    for each in (worlds, judge):
-        each.close()
+    curve: list[dict[str, float]] = []
+    if config.kind == "clone":
+        if pairs is None:
+            raise BadInput("gym.kind=clone: there is nothing to imitate; give prior=FILE")
+    else:
+        judge = GymWorlds(name, min(config.judged, config.ppo.worlds), config.env)
+        curve = optimise(
+            worlds, learner, None if density is None else DensityPrior(density), config.ppo, folder, seed=seed,
+            name=f"train {name}", demonstrations=None if pairs is None else pairs.chunks(config.env.chunk),
+            judge=Judge(config.judge_every, lambda actor: _looked(actor, judge, config.judged, JUDGED)),
+        )  # fmt: skip
+        judge.close()
+    worlds.close()
     assert isinstance(learner.actor, StateActor)
     save_state_actor(
         learner.actor.eval(), folder / "policy.safetensors", seed=seed,

@@ -66,9 +66,8 @@ def make(name: str, horizon: int | None = None) -> gymnasium.Env:
         raise BadInput(f"env={name} takes actions of {space}, without an upper bound")
     if not isinstance(env.observation_space, gymnasium.spaces.Box | gymnasium.spaces.Dict):
         raise BadInput(f"env={name} shows {env.observation_space}; numbers, alone or by name, can be read")
-    return gymnasium.wrappers.FlattenObservation(
-        gymnasium.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
-    )
+    scaled = gymnasium.wrappers.RescaleAction(env, np.float32(-1.0), np.float32(1.0))
+    return gymnasium.wrappers.DtypeObservation(gymnasium.wrappers.FlattenObservation(scaled), np.float32)
 
 
 def _sparse(name: str) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 
-from dexprior.artifacts import RunFolder, write_json
+from dexprior.artifacts import write_json
 from dexprior.behavior import BehaviorPrior
 from dexprior.config import Ge, config
 from dexprior.envs.factory import SimulationOptions
@@ -22,7 +22,6 @@ from dexprior.envs.panel import Panel
 from dexprior.errors import ArtifactError
 from dexprior.families import SensorModels, SightConfig
 from dexprior.pipeline.stages import parents_of, run_stage
-from dexprior.pipeline.steps import Step, cores_each, run_steps
 from dexprior.pipeline.worlds import SCORING
 from dexprior.policy.actor import save_actor
 from dexprior.policy.kl import KlConfig
@@ -32,6 +31,7 @@ from dexprior.policy.rollout import actor_policy
 from dexprior.progress import say
 from dexprior.studies.kl.seeds import over_seeds
 from dexprior.studies.kl.worlds import elsewhere, looked, wrong_family
+from dexprior.studies.parts import Part, run_parts
 from dexprior.worlds.tasks import robot_task
 
 __all__ = ["ARMS", "MechanismConfig", "study_mechanism"]
@@ -100,19 +100,12 @@ def study_mechanism(
     task = robot_task(config.task, **config.settings)
     wrong_family(task, config.wrong or None)
     _bank(config)
-    steps: dict[str, Step] = {}
+    parts: dict[str, Part] = {}
     for seed in range(config.seeds):
         for arm in (None, *config.arms, *(config.once if seed == 0 else ())):
-            name = f"{arm or 'warm-up'}-{seed}"
-            steps[name] = Step(
-                work=functools.partial(_part, config, folder, arm, seed),
-                needs=() if arm is None else (f"warm-up-{seed}",), finished=RunFolder.finished(folder / name),
-            )  # fmt: skip
-    results = run_steps(
-        steps, jobs=jobs, threads=None if jobs == 1 else cores_each(jobs), began=say,
-        ended=lambda name: say(f"{name}: done"),
-    )  # fmt: skip
-    found = _gathered(config, results)
+            needs = () if arm is None else (f"warm-up-{seed}",)
+            parts[f"{arm or 'warm-up'}-{seed}"] = functools.partial(_part, config, folder, arm, seed), needs
+    found = _gathered(config, run_parts(parts, folder, jobs=jobs, say=say))
     write_json(folder / "mechanism.json", found)
     from dexprior.studies.kl.page import mechanism_page
 
