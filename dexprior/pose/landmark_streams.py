@@ -28,7 +28,7 @@ from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput
 from dexprior.pose.landmarks import hand_from_landmarks
-from dexprior.reading import Table, numbers, read_csv, read_lines, read_npz, shown
+from dexprior.reading import TIMES, Table, numbers, read_csv, read_lines, read_npz, shown
 from dexprior.types import HandTrajectory, Side
 from dexprior.types.hand import FINGERS, HAND_JOINTS, SIDES
 
@@ -41,12 +41,6 @@ _ORDERS = {
     25: [0, *range(1, 5), *(5 * f + k for f in range(1, 5) for k in range(1, 5))],
     26: [1, *range(2, 6), *(5 * f + k + 1 for f in range(1, 5) for k in range(1, 5))],
     27: [0, *range(1, 5), *(5 * f + k for f in range(1, 5) for k in range(1, 5))],
-}
-_TIMES = {  # name of a column of times -> its unit [s]
-    **dict.fromkeys(("t", "time", "timestamp", "seconds", "time_s", "timestamp_s"), 1.0),
-    **dict.fromkeys(("t_ms", "time_ms", "timestamp_ms", "ms"), 1e-3),
-    **dict.fromkeys(("t_us", "time_us", "timestamp_us"), 1e-6),
-    **dict.fromkeys(("t_ns", "time_ns", "timestamp_ns"), 1e-9),
 }
 _SIDE_NAMES = ("hand", "side", "handedness")
 _JOINTS_NAMES = ("joints", "landmarks", "positions")
@@ -166,7 +160,7 @@ def _times(found: _Found, fps: float | None, path: Path) -> np.ndarray:
     if found.t is None:
         rate = found.fps if fps is None else fps
         if rate is None:
-            raise BadInput(f"{path} holds no times ({', '.join(_TIMES)}): give fps=")
+            raise BadInput(f"{path} holds no times ({', '.join(TIMES)}): give fps=")
         if not 1 / _STEP[1] <= rate <= 1 / _STEP[0]:
             raise BadInput(f"{path}: fps = {rate:g}: expected {1 / _STEP[1]:g} to {1 / _STEP[0]:g}")
         return np.arange(n) / rate
@@ -262,8 +256,8 @@ def _from_npz(path: Path, side: Side | None) -> _Found:
     joints = numbers(raw[key], f"{path}: {key}", finite=False)
     names = [str(name) for name in raw["names"].reshape(-1)] if "names" in raw else None
     joints = _ordered(joints, f"{path}: {key}", names)
-    time = next((name for name in _TIMES if name in raw), None)
-    t = None if time is None else _TIMES[time] * numbers(raw[time], f"{path}: {time}", len(joints), finite=False)
+    time = next((name for name in TIMES if name in raw), None)
+    t = None if time is None else TIMES[time] * numbers(raw[time], f"{path}: {time}", len(joints), finite=False)
     fps = float(numbers(raw["fps"], f"{path}: fps", 1)[0]) if "fps" in raw else None
     said = {str(raw[name]).lower() for name in _SIDE_NAMES if name in raw}
     valid = np.ones(len(joints), dtype=bool)
@@ -322,8 +316,8 @@ def _from_csv(path: Path, side: Side | None) -> _Found:
         joints = _ordered(joints[:, order], f"{path}: its numbered joints")
     else:
         joints = _ordered(joints, path, list(mine))
-    time = next((name for name in _TIMES if name in lower), None)
-    t = None if time is None else _TIMES[time] * table.numbers(lower[time])[rows]
+    time = next((name for name in TIMES if name in lower), None)
+    t = None if time is None else TIMES[time] * table.numbers(lower[time])[rows]
     return _Found(joints, t, None, chosen, _marks(table, lower)[rows])
 
 
@@ -360,9 +354,9 @@ def _from_lines(path: Path, side: Side | None) -> _Found:
         key = next((name for name in _JOINTS_NAMES if name in frame), None)
         if key is None:
             raise BadInput(f"{where} holds no {', '.join(_JOINTS_NAMES)}; it has: {', '.join(frame) or 'nothing'}")
-        time = next((name for name in _TIMES if name in frame), None)
+        time = next((name for name in TIMES if name in frame), None)
         if time is not None:
-            times.append(_TIMES[time] * float(numbers(frame[time], f"{where}: {time}", 1)[0]))
+            times.append(TIMES[time] * float(numbers(frame[time], f"{where}: {time}", 1)[0]))
         valid[k] = frame.get("valid", frame.get("tracked", True)) not in (False, 0)
         given = frame[key]
         if given is None or (not given and isinstance(given, (list, dict))):

@@ -88,6 +88,20 @@ def test_degrees_of_small_motions_show_in_the_gain(tmp_path):
         measure_arm(tmp_path, SETTINGS)
 
 
+def test_degrees_are_radians_where_that_is_said(tmp_path, capsys):
+    t = np.arange(600) * DT
+    command = 0.3 * np.sin(t[:, None] * np.array([1.3, 2.1]))
+    write(tmp_path / "logs.csv", t, np.rad2deg(command), np.rad2deg(np.roll(command, 4, axis=0)))
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (tmp_path / "logs.csv").rename(folder / "run.csv")
+    words = ["ledger", "report", str(folder), f"out={tmp_path / 'out'}", "arm.draws=50"]
+    assert main(words) == 1
+    assert "give units=deg" in capsys.readouterr().err
+    assert main([*words, "units=deg"]) == 0
+    assert json.loads(capsys.readouterr().out)["lag_s"]["shoulder"]["median"] == pytest.approx(0.08, abs=0.002)
+
+
 def test_a_clock_that_drifts_a_little_is_seen_in_the_lags(tmp_path):
     """Too little to part the ends by a tenth of a second, and enough to change every joint's lag."""
     t = np.arange(4000) * DT

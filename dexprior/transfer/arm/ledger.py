@@ -18,7 +18,7 @@ from dexprior.stats.robust import MAD_TO_STD
 from dexprior.transfer.arm.alignment import Estimate, LagFit, fit_lag
 from dexprior.transfer.arm.backlash import BacklashFit, fit_backlash
 from dexprior.transfer.arm.departure import Departure, first_departure
-from dexprior.transfer.arm.logs import ArmLog, read_arm_logs
+from dexprior.transfer.arm.logs import Angle, ArmLog, read_arm_logs
 from dexprior.transfer.arm.repeats import NoiseFloor, block_length, noise_floor
 from dexprior.transfer.arm.settings import ArmReportConfig
 
@@ -198,8 +198,16 @@ class ArmLedger:
         }
 
 
-def measure_arm(folder: str | Path, settings: ArmReportConfig | None = None, *, seed: int = 0) -> ArmLedger:
+def measure_arm(
+    folder: str | Path, settings: ArmReportConfig | None = None, *, units: Angle = "rad", seed: int = 0
+) -> ArmLedger:
     """Read and measure every motion of a folder.
+
+    Args:
+        folder: of logs.
+        settings: how.
+        units: of the angles in CSVs.
+        seed: of the bootstrap.
 
     Raises:
         BadInput: the folder holds nothing that can be used, or settings that contradict each other.
@@ -209,7 +217,7 @@ def measure_arm(folder: str | Path, settings: ArmReportConfig | None = None, *, 
         raise BadInput(f"lags from {settings.earliest} to {settings.latest} s: the first must be the smaller")
     if not 0 < settings.level < 1:
         raise BadInput(f"level = {settings.level} must lie between 0 and 1")
-    logs, refused = read_arm_logs(folder)
+    logs, refused = read_arm_logs(folder, units)
     motions = []
     for log in logs:
         try:

@@ -13,7 +13,7 @@ from dexprior.config import validate
 from dexprior.errors import BadInput
 from dexprior.families import BACKLASH, Parameter, ParameterFamily, SensorModels
 from dexprior.families.sensors import EncoderConfig, ForceTorqueConfig, TransportConfig
-from dexprior.transfer.arm import ArmReportConfig, read_arm_log
+from dexprior.transfer.arm import Angle, ArmLog, ArmReportConfig, read_arm_log
 from dexprior.transfer.noise.estimates import Fitted, hidden
 from dexprior.transfer.noise.joints import fit_joint, fit_play
 from dexprior.transfer.noise.logs import Kind, find_logs, read_still_log
@@ -132,7 +132,12 @@ _LINK = ("jitter", "start", "stop")
 
 
 def fit_noise(
-    path: str | Path, settings: NoiseFitConfig | None = None, arm: ArmReportConfig | None = None, *, seed: int = 0
+    path: str | Path,
+    settings: NoiseFitConfig | None = None,
+    arm: ArmReportConfig | None = None,
+    *,
+    units: Angle = "rad",
+    seed: int = 0,
 ) -> NoiseFit:
     """Fit every log at a path.
 
@@ -140,6 +145,7 @@ def fit_noise(
         path: a log, or a folder of logs; see `transfer.noise.logs`.
         settings: how.
         arm: how backlash is measured.
+        units: of the angles in CSVs of arms.
         seed: of the bootstrap of backlash.
 
     Raises:
@@ -150,7 +156,7 @@ def fit_noise(
     paths = find_logs(path)
     for kind, log in paths:
         try:
-            fits.append(_fit(kind, log, settings, arm, seed))
+            fits.append(_fit(kind, log, settings, arm, units, seed))
         except BadInput as error:
             if len(paths) == 1:
                 raise
@@ -160,9 +166,9 @@ def fit_noise(
     return NoiseFit(logs=tuple(fits), refused=refused, level=settings.level)
 
 
-def _fit(kind: Kind, path: Path, settings: NoiseFitConfig, arm: ArmReportConfig, seed: int) -> LogNoise:
+def _fit(kind: Kind, path: Path, settings: NoiseFitConfig, arm: ArmReportConfig, units: Angle, seed: int) -> LogNoise:
     if kind == "arm":
-        return _fit_arm(path, settings, arm, seed)
+        return _fit_arm(read_arm_log(path, units), settings, arm, seed)
     if kind == "servo":
         return _fit_servo(path, settings)
     log = read_still_log(path, kind)
@@ -185,8 +191,7 @@ def _fit(kind: Kind, path: Path, settings: NoiseFitConfig, arm: ArmReportConfig,
     )
 
 
-def _fit_arm(path: Path, settings: NoiseFitConfig, arm: ArmReportConfig, seed: int) -> LogNoise:
-    log = read_arm_log(path)
+def _fit_arm(log: ArmLog, settings: NoiseFitConfig, arm: ArmReportConfig, seed: int) -> LogNoise:
     t, command, measured = log.even()
     resolution = log.resolution()
     channels: dict[str, tuple[Fitted, ...]] = {}
