@@ -1,8 +1,8 @@
 """Landmark streams as trackers and headsets write them: CSV, JSON lines or NPZ, 21 joints or a headset's 25 and more.
 
 Names decide where there are any: those of MediaPipe (`INDEX_FINGER_MCP`), OpenXR (`XR_HAND_JOINT_INDEX_PROXIMAL_EXT`),
-WebXR (`index-finger-phalanx-proximal`), Unity (`IndexProximal`), ARKit (`indexFingerKnuckle`) and our own
-(`index_mcp`); case and separators do not matter, and joints that a hand has not here (palm, finger metacarpals,
+WebXR (`index-finger-phalanx-proximal`), Unity (`IndexProximal`), ARKit (`indexFingerKnuckle`), MANO (`index1`) and our
+own (`index_mcp`); case and separators do not matter, and joints that a hand has not here (palm, finger metacarpals,
 forearm) are left out. Without names, the number of joints decides:
 
     21  MediaPipe: wrist, then thumb (CMC, MCP, IP, tip) and index, middle, ring, little (MCP, PIP, DIP, tip)
@@ -28,11 +28,11 @@ from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput
 from dexprior.pose.landmarks import hand_from_landmarks
-from dexprior.reading import TIMES, Table, numbers, read_csv, read_lines, read_npz, shown
+from dexprior.reading import TIMES, Table, number, numbers, read_csv, read_lines, read_npz, shown
 from dexprior.types import HandTrajectory, Side
 from dexprior.types.hand import FINGERS, HAND_JOINTS, SIDES
 
-__all__ = ["LandmarkStream", "Unit", "hand_from_stream", "read_stream"]
+__all__ = ["LandmarkFile", "LandmarkStream", "Unit", "hand_from_stream", "read_landmarks", "read_stream"]
 
 Unit = Literal["m", "cm", "mm"]
 _METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001}
@@ -45,19 +45,20 @@ _ORDERS = {
 _SIDE_NAMES = ("hand", "side", "handedness")
 _JOINTS_NAMES = ("joints", "landmarks", "positions")
 _THUMB = {
-    **dict.fromkeys(("cmc", "metacarpal", "knuckle"), 1),
-    **dict.fromkeys(("mcp", "proximal", "intermediatebase"), 2),
-    **dict.fromkeys(("ip", "distal", "intermediatetip"), 3),
+    **dict.fromkeys(("cmc", "metacarpal", "knuckle", "1"), 1),
+    **dict.fromkeys(("mcp", "proximal", "intermediatebase", "2"), 2),
+    **dict.fromkeys(("ip", "distal", "intermediatetip", "3"), 3),
     "tip": 4,
 }
 _FINGER = {
-    **dict.fromkeys(("mcp", "proximal", "knuckle"), 1),
-    **dict.fromkeys(("pip", "intermediate", "intermediatebase"), 2),
-    **dict.fromkeys(("dip", "distal", "intermediatetip"), 3),
+    **dict.fromkeys(("mcp", "proximal", "knuckle", "1"), 1),
+    **dict.fromkeys(("pip", "intermediate", "intermediatebase", "2"), 2),
+    **dict.fromkeys(("dip", "distal", "intermediatetip", "3"), 3),
     "tip": 4,
 }
 _PALM = (0.04, 0.16)  # [m] from the wrist to the middle finger's knuckle, of a small child and of a very large hand
 _FARTHEST = 1e4  # [m]
+_FARTHEST_OF_ANY = 1e5  # of a coordinate, in whatever unit
 _STEP = (1e-3, 1.0)  # [s] between two frames
 _SHAPE = "expected (time, 21, 3), or 25, 26 or 27 joints of a headset"
 
@@ -117,6 +118,39 @@ def read_stream(
         hint = f"give unit={fits[0]}" if fits else "are they positions in an image?"
         raise BadInput(f"{path}: a palm of {1000 * palm:.4g} mm from wrist to middle knuckle is no hand's; {hint}")
     return LandmarkStream(np.where(valid[:, None, None], joints, np.nan), t, found.side, valid)
+
+
+@dataclass(frozen=True)
+class LandmarkFile:
+    """Landmarks that another program found in a clip."""
+
+    joints: Float[np.ndarray, "time 21 3"]
+    """MediaPipe order, wrist at the origin; of any size. NaN where no hand was seen."""
+    fps: float
+    side: Side
+    valid: Bool[np.ndarray, " time"]
+    """Whether a hand was seen."""
+
+
+def read_landmarks(path: str | Path) -> LandmarkFile:
+    """Read an `.npz` with `joints` (time, 21, 3), `fps` and `hand` ("left" or "right") for a clip.
+
+    A frame without a hand is NaN, or is marked in `valid` (time). `names` of the joints, and headsets' numbers of them,
+    are understood as in `read_stream`.
+
+    Raises:
+        BadInput: no such file, another format, a missing or misshapen field, or no hand in any frame.
+    """
+    path = Path(path)
+    found = _from_npz(path, None)
+    if found.fps is None:
+        raise BadInput(f"{path} holds no 'fps': landmarks of a clip are joints, fps and hand, and if need be valid")
+    fps = number(found.fps, f"{path}: fps", low=0.1, high=10_000)
+    joints = numbers(found.joints, f"{path}: joints", finite=False, most=_FARTHEST_OF_ANY)
+    valid = found.valid & np.isfinite(joints).all(axis=(1, 2))
+    if not valid.any():
+        raise BadInput(f"{path}: no hand in any of {len(joints)} frames")
+    return LandmarkFile(np.where(valid[:, None, None], joints, np.nan), fps, found.side, valid)
 
 
 def hand_from_stream(stream: LandmarkStream) -> HandTrajectory:
