@@ -132,7 +132,8 @@ def read_lerobot(folder: Path, name: str, channels: Mapping[str, ChannelLayout])
     rows = data.rows(episode)
     n = len(next(iter(rows.values()), ()))
     t = np.arange(n) / data.fps  # what the stamps are, before they became single precision
-    notes = [f"pictures are left out: {', '.join(data.video_keys)}"] if data.video_keys else []
+    pictures = [*data.video_keys, *data.image_keys, *data.depth_keys]
+    notes = [f"pictures are left out: {', '.join(pictures)}"] if pictures else []
     if "timestamp" in rows and (stray := np.abs(rows["timestamp"].ravel() - t).max(initial=0.0)) > _STRAY:
         t = rows["timestamp"].ravel()
         notes.append(f"time stamps stray {1000 * stray:.1f} ms from a constant rate and are kept as they are")

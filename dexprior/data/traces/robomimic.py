@@ -105,7 +105,10 @@ def read_robomimic(path: Path, name: str, channels: Mapping[str, ChannelLayout])
         found = ROBOMIMIC.read(path, name, ImportContext(settings=ImportSettings()))
         if not found.signals:
             raise BadInput(f"{file}, {name}: no numbers but pictures only. " + " ".join(found.problems))
-        info: dict[str, Any] = {"notes": list(found.problems)} if found.problems else {}
+        notes = [*found.problems]
+        if found.views:
+            notes.append(f"pictures are left out: {', '.join(view.name for view in found.views)}")
+        info: dict[str, Any] = {"notes": notes} if notes else {}
         exact = Trace(channels=dict(found.signals), panel_hash="", info=info)
     return laid_out(exact, channels, file)
 
