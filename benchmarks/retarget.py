@@ -43,7 +43,8 @@ from headset import SCORING, TUNING, Stream, make_stream
 from dexprior.data.dexmv import read_dexmv
 from dexprior.geometry.rotations import matrix_from_quat
 from dexprior.geometry.timing import hysteresis
-from dexprior.pose.landmarks import hand_from_landmarks, read_landmarks
+from dexprior.pose.landmark_streams import read_landmarks
+from dexprior.pose.landmarks import hand_from_landmarks
 from dexprior.retarget.hand_kinematic import HandRetargeter, retarget_hand
 from dexprior.robots import catalog
 from dexprior.robots.hand_kinematics import HandKinematics

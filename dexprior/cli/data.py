@@ -33,6 +33,7 @@ from dexprior.data.validate import ValidationConfig
 from dexprior.data.wild import WildConfig
 from dexprior.errors import BadInput
 
+_NOTES = 20  # that are shown of an import
 WORDS = ("generate", "list", "get NAME", "import", "export", "inspect", "validate")
 
 
@@ -148,6 +149,10 @@ def _import(config: Config) -> int:
     )
     for rejected in result.rejected:
         print(f"rejected {rejected.episode}: {rejected.reason}")
+    for note, count in list(result.notes.items())[:_NOTES]:
+        print(f"note: {note}" + (f" ({count} times)" if count > 1 else ""))
+    if len(result.notes) > _NOTES:
+        print(f"note: {len(result.notes) - _NOTES} more notes stand in {config.out}/index.jsonl")
     print(f"{config.out}: {result.episodes} episodes, {result.records} records, {result.skipped} were there already")
     return 0 if result.episodes + result.records + result.skipped else 1
 
@@ -168,8 +173,11 @@ def _import_videos(config: Config) -> int:
     from dexprior.data.wild import cut_videos
 
     assert config.videos is not None
-    show(asdict(cut_videos(config.videos, config.out, detect=_detector(config), settings=config.wild)))
-    return 0
+    summary = cut_videos(config.videos, config.out, detect=_detector(config), settings=config.wild)
+    show(asdict(summary))
+    if not summary.clips:
+        print(f"no clip was written: {config.out}/manifest.jsonl says why; `dexprior data --help` lists wild.*")
+    return 0 if summary.clips else 1
 
 
 def _detector(config: Config) -> Callable[[Any], Any]:
@@ -200,6 +208,8 @@ def _import_traces(config: Config) -> int:
     for name in names:
         path = out if out.suffix == ".mcap" else out / f"{name.replace('/', '-')}.mcap"
         trace = import_trace(source, chosen.name, episode=name, layout=layout)
+        if not any(len(channel.t) for channel in trace.channels.values()):
+            raise BadInput(f"{source}, {name}: no channel has a sample; it has {', '.join(trace.channels)}")
         write_trace(trace, path)
         print(f"{path}: " + ", ".join(f"{len(c.t)} samples of {n} [{c.unit}]" for n, c in trace.channels.items()))
         for note in trace.info.get("notes", ()):

@@ -31,7 +31,7 @@ from dexprior.pipeline.updating import RetrainConfig
 from dexprior.reading import as_described, entries, integer, mapping
 from dexprior.studies.mini_lab import By, LabConfig
 from dexprior.transfer import DivergenceConfig, read_ledger
-from dexprior.transfer.arm import ArmReportConfig
+from dexprior.transfer.arm import Angle, ArmReportConfig
 from dexprior.transfer.collection import PlanConfig
 from dexprior.transfer.diagnosis import BankConfig
 from dexprior.transfer.noise import NoiseFitConfig
@@ -77,6 +77,8 @@ class Config:
     """For plan with results: the preregistration's hash as it was published."""
     recordings: str | None = None
     """For plan with results: folder of the recorded episodes."""
+    units: Angle = "rad"
+    """For report and fit-noise: of the angles in CSVs, rad or deg."""
     seed: Annotated[int, Ge(0)] = 0
     """Of the search; for a policy it is recorded only, as the panel has its own."""
     evaluation: EvaluationConfig = EvaluationConfig()
@@ -206,7 +208,7 @@ def _fit_noise(config: Config, words: list[str]) -> int:
         raise BadInput(
             "ledger fit-noise: give one log or folder of logs: dexprior ledger fit-noise LOG out=RESULT.json"
         )
-    fit = fit_noise(words[0], config.noise, config.arm, seed=config.seed)
+    fit = fit_noise(words[0], config.noise, config.arm, units=config.units, seed=config.seed)
     out = Path(config.out)
     out.parent.mkdir(parents=True, exist_ok=True)
     family, models = fit.family(), fit.models()
@@ -270,13 +272,14 @@ def _report(config: Config, words: list[str]) -> int:
         raise BadInput(
             f"ledger report takes one folder of logs, got {len(words)}: dexprior ledger report LOGDIR out=DIR"
         )
-    ledger = measure_arm(words[0], config.arm, seed=config.seed)
+    ledger = measure_arm(words[0], config.arm, units=config.units, seed=config.seed)
     page = write_arm_report(ledger, config.out)
     show(
         {
             "page": page,
             "motions": [motion.log.name for motion in ledger.motions],
             "left_out": ledger.refused,
+            "notes": {motion.log.name: list(motion.log.notes) for motion in ledger.motions if motion.log.notes},
             "lag_s": {joint: ledger.pooled(joint)["lag_s"] for joint in ledger.joints},
             "next_steps": next_steps(ledger),
         }

@@ -196,16 +196,25 @@ def _hand(config: Config, robot: EndEffector) -> int:
 
 def _clip(config: Config, hands: list[HandTrajectory]) -> list[np.ndarray | None]:
     """Frames of video= to draw beside the hand, 256 pixels high; None where there is no clip."""
-    from dexprior.data.clips import probe_clip, read_clip
+    from dexprior.data.readers import ClipReader
 
     if config.video is None:
         return [None] * len(hands)
     if len(hands) != 1:
         raise BadInput(f"{_hands(config)} holds {len(hands)} hands, video={config.video} shows one: give samples=FILE")
-    shown = probe_clip(config.video)
-    size = (256, 2 * round(128 * shown.width / shown.height))
-    clip, _ = read_clip(config.video, size=size, start=config.start, stop=config.start + len(hands[0]))
-    return [clip]
+    with ClipReader(config.video) as shown:
+        height, width = shown.shown
+        t = shown.times
+    t = t[config.start :] - t[min(config.start, len(t) - 1)]
+    seconds, last = hands[0].t - hands[0].t[0], float(np.median(np.diff(t))) if len(t) > 1 else 0.0
+    if not len(t) or seconds[-1] > t[-1] + last:
+        raise BadInput(
+            f"{config.video} shows {len(t)} frames from start={config.start} on, the hand has {len(seconds)}, over "
+            f"{seconds[-1]:.2f} s: is it of another clip?"
+        )
+    at = config.start + np.abs(t[:, None] - seconds).argmin(axis=0)  # whatever the rates of both are
+    with ClipReader(config.video, size=(256, 2 * round(128 * width / height))) as clip:
+        return [clip.read(at)]
 
 
 def _enlarged(frames: np.ndarray) -> np.ndarray:

@@ -37,7 +37,7 @@ def read_clip(
         size: (height, width) to scale to; the clip's own when omitted.
         start: first frame.
         stop: frame after the last one; the end when omitted.
-        reader: decord where it is installed and can scale to the width, else PyAV.
+        reader: decord where it is installed, can scale to the width, and numbers frames rightly, else PyAV.
 
     Raises:
         BadInput: no such file, not a video, truncated, of a variable rate, no frame in the range, or an impossible
@@ -47,32 +47,32 @@ def read_clip(
         raise BadInput(f"frames [{start}, {stop}) of {path}: expected 0 <= start < stop")
     check_size(size)
     with ClipReader(path, size=size) as clip:
-        info = clip.info
         wanted = range(start, len(clip) if stop is None else min(stop, len(clip)))
         if not wanted:
             raise BadInput(f"{path}: no frame in [{start}, {'end' if stop is None else stop}); it has {len(clip)}")
-        height, width = size or (info.height, info.width)
-        if reader is None:
-            usable = width % _DECORD_WIDTH == 0 and not info.rotation
-            reader = "decord" if usable and importlib.util.find_spec("decord") is not None else "pyav"
-        if reader == "decord":
-            return _read_decord(clip.source, (height, width), wanted, info.rotation), info.fps
-        return clip.read(wanted), info.fps
+        fps, width = clip.rate(wanted.start, wanted.stop), (size or clip.shown)[1]
+        usable = clip.seekable and not clip.rotation and width % _DECORD_WIDTH == 0
+        if reader == "decord" and not usable:
+            raise BadInput(
+                f"{path}: decord reads unrotated clips, of containers with an index, at widths that are multiples of "
+                f"{_DECORD_WIDTH}, not {width} wide and turned by {clip.rotation} degrees: use pyav"
+            )
+        if reader == "pyav" or not usable or importlib.util.find_spec("decord") is None:
+            return clip.read(wanted), fps
+        frames = _read_decord(clip.source, size or clip.shown, wanted, len(clip))
+        if frames is None and reader == "decord":
+            raise BadInput(f"{path}: decord counts other frames than are shown: use pyav")
+        return (clip.read(wanted) if frames is None else frames), fps
 
 
-def _read_decord(source: ClipSource, size: tuple[int, int], wanted: range, rotation: int) -> Frames:
+def _read_decord(source: ClipSource, size: tuple[int, int], wanted: range, count: int) -> Frames | None:
+    """Frames by decord; None where it does not find as many as are shown."""
     import decord
 
-    height, width = size
-    if width % _DECORD_WIDTH or rotation:
-        raise BadInput(
-            f"decord reads unrotated clips at widths that are multiples of {_DECORD_WIDTH}, not {width} wide and "
-            f"turned by {rotation} degrees: use pyav"
-        )
     file = str(source.path) if source.length is None else io.BytesIO(source.read_bytes())
     try:
-        video = decord.VideoReader(file, width=width, height=height, num_threads=1)
-        return video.get_batch(list(wanted)).asnumpy()
+        video = decord.VideoReader(file, width=size[1], height=size[0], num_threads=1)
+        return video.get_batch(list(wanted)).asnumpy() if len(video) == count else None
     except (RuntimeError, decord.DECORDError) as error:  # 0.6.0 raises either, by the place where it fails
         reason = str(error).strip().splitlines()[-1][:120]
         raise BadInput(f"{source}: the frames cannot be decoded, it is truncated or damaged ({reason})") from None

@@ -1,4 +1,4 @@
-"""Random access to the frames of a video: exact frame numbers, resize in the decoder, a bounded number of open files.
+"""Random access to the frames of a video: exact frame numbers and times, resize in the decoder, few open files.
 
 PyAV decodes, on one thread: frames before the wanted ones that no other frame refers to are not decoded at all, which
 makes a read of 16 frames cheaper than decord's. See docs/decisions/0011-shards-and-clips.md for the measurement.
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
-from jaxtyping import Int64, UInt8
+from jaxtyping import Float64, Int64, UInt8
 
 from dexprior.errors import BadInput
 
@@ -32,17 +32,20 @@ T = TypeVar("T")
 _SEEKABLE = ("mov", "matroska", "avi")
 """Containers that index their key frames; any other is decoded from its start."""
 
+_CONVERT = "convert it first, e.g. `ffmpeg -i IN -fps_mode cfr -r 30 OUT`"
+
 _LOOK_AHEAD = 12
 """Decoding so many frames costs no more than a seek to the key frame before."""
 
 
 @dataclass(frozen=True)
 class ClipInfo:
-    """What a video file says about itself."""
+    """What a video file shows."""
 
     frames: int
-    """Number of frames; 0 where the container does not say."""
+    """Number of frames that are shown: a header counts those that an edit list leaves out, or none."""
     fps: float
+    """At which each frame is shown within half a frame of its time."""
     height: int
     """As shown: after the rotation that the file asks for."""
     width: int
@@ -94,23 +97,21 @@ def check_size(size: tuple[int, int] | None) -> None:
 
 
 def probe_clip(clip: ClipSource | str | Path) -> ClipInfo:
-    """Read a clip's header and its first picture.
+    """Look through a clip's packets, and at its first picture.
 
     Raises:
-        BadInput: no such file, or a file that is not a video or lost its index.
+        BadInput: see `ClipReader` and its `rate`.
     """
-    source = as_source(clip)
-    container = _open(source)
-    with container:
-        stream = container.streams.video[0]
-        return _info(source, stream, stream.frames, _rotation(source, container, stream))
+    with ClipReader(clip) as reader:
+        return reader.info
 
 
 class ClipReader:
     """One open clip. Frames are numbered from 0 in the order in which they are shown.
 
-    A clip has a constant rate when every frame is shown for half to one and a half times as long as the median one;
-    any other is refused, because a frame number says nothing about its time.
+    A clip has a constant rate when every frame is shown for half to one and a half times as long as the median one; any
+    other is refused, because a frame number says nothing about its time. So is, by `rate` and `info`, one whose rate
+    drifts, as a phone's in the dark; parts of it may be constant.
     """
 
     def __init__(self, clip: ClipSource | str | Path, *, size: tuple[int, int] | None = None) -> None:
@@ -156,11 +157,52 @@ class ClipReader:
 
     @property
     def info(self) -> ClipInfo:
-        """Exact number of frames, rate, and shown size."""
+        """Exact number of frames, rate, and shown size; raises BadInput as `rate`."""
+        return ClipInfo(len(self), self.rate(), *self.shown, self.rotation)
+
+    @property
+    def shown(self) -> tuple[int, int]:
+        """Height and width as shown."""
+        return _turned(self.rotation, self._stream.height, self._stream.width)
+
+    @property
+    def rotation(self) -> int:
+        """Degrees by which the stored pictures are turned to be shown, as the first one says."""
         if self._rotation is None:
             self.read([0])
         assert self._rotation is not None
-        return _info(self.source, self._stream, len(self), self._rotation)
+        return self._rotation
+
+    @property
+    def seekable(self) -> bool:
+        """Whether the container indexes its key frames."""
+        return self._seekable
+
+    @property
+    def times(self) -> Float64[np.ndarray, " time"]:
+        """When each frame is shown, from the first on [s]."""
+        return (self._pts - self._pts[0]) * float(self._stream.time_base or 0)
+
+    def rate(self, start: int = 0, stop: int | None = None) -> float:
+        """Frames a second of frames [start, stop): the file's own rate, else what its time stamps show.
+
+        Raises:
+            BadInput: a frame is shown more than half a frame from where a constant rate has it, or no rate is known.
+        """
+        stream, times = self._stream, self.times[start:stop]
+        times, k = times - times[0], np.arange(len(times))
+        said = stream.average_rate or stream.guessed_rate
+        measured = [(len(times) - 1) / float(times[-1])] if len(times) > 1 and times[-1] > 0 else []
+        for fps in [*([float(said)] if said else []), *measured]:
+            if np.abs(times - k / fps).max() <= 0.5 / fps:
+                return fps
+        if not measured:
+            raise BadInput(f"{self.source} does not say how many frames it shows a second")
+        stray = np.abs(times - k / measured[0])
+        raise BadInput(
+            f"{self.source} has a variable frame rate: frame {start + int(stray.argmax())} is shown "
+            f"{1e3 * stray.max():.0f} ms from where {measured[0]:.2f} frames a second have it; {_CONVERT}"
+        )
 
     def read(self, frames: Sequence[int] | Int64[np.ndarray, " time"] | range) -> Frames:
         """The frames of these numbers, in the order given; a number may stand twice.
@@ -218,7 +260,7 @@ class ClipReader:
             k = int(np.argmax(np.abs(steps - middle)))
             raise BadInput(
                 f"{self.source} has a variable frame rate: frame {k} is shown for {ms * steps[k]:.1f} ms, the median "
-                f"frame for {ms * middle:.1f} ms; convert it first, e.g. `ffmpeg -i IN -fps_mode cfr -r 30 OUT`"
+                f"frame for {ms * middle:.1f} ms; {_CONVERT}"
             )
 
     def _one_thread(self) -> av.video.stream.VideoStream:
@@ -399,29 +441,6 @@ def _closing(iterator: Iterator[T]) -> Iterator[Iterator[T]]:
         yield iterator
     finally:
         cast("Generator[T]", iterator).close()
-
-
-def _info(source: ClipSource, stream: av.video.stream.VideoStream, frames: int, rotation: int) -> ClipInfo:
-    rate = stream.average_rate or stream.guessed_rate
-    if not rate:
-        raise BadInput(f"{source} does not say how many frames it shows a second")
-    height, width = _turned(rotation, stream.height, stream.width)
-    return ClipInfo(frames, float(rate), height, width, rotation)
-
-
-def _rotation(source: ClipSource, container: av.container.InputContainer, stream: av.video.stream.VideoStream) -> int:
-    import av
-
-    stream.codec_context.thread_count = 1
-    try:
-        with _closing(container.decode(stream)) as frames:
-            for frame in frames:
-                return int(frame.rotation) % 360
-    except av.FFmpegError as error:
-        raise BadInput(
-            f"{source}: no frame can be decoded, the file is truncated or damaged ({error.strerror})"
-        ) from None
-    raise BadInput(f"{source}: no frame can be decoded, the file is truncated or damaged")
 
 
 def _turned(rotation: int, height: int, width: int) -> tuple[int, int]:

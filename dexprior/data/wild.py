@@ -4,7 +4,7 @@ A video is split at its shot boundaries, a hand is looked for in every shot, and
 cut into clips. What is left out is written down with its reason. The clips train the video prior alone.
 
 IN/NAME.mp4            and, if there is one, IN/NAME.json with text, licence, source
-OUT/NAME-000.mp4 ...   the clips
+OUT/NAME-000.mp4 ...   the clips; NAME-mov-000.mp4 where another video is called NAME as well
 OUT/manifest.jsonl     one line for every stretch of every video: a clip, or why there is none
 OUT/metadata.json      the kept clips as VideoX-Fun lists them
 """
@@ -127,7 +127,8 @@ def cut_videos(
         if key in done:
             continue
         about = {"video": key[0], "sha256": key[1], "settings": config_hash(settings)}
-        of_video = [about | row for row in _cut_video(video, out, detect, settings, caption)]
+        prefix = _prefix(video, key[1], rows)
+        of_video = [about | row for row in _cut_video(video, prefix, out, detect, settings, caption)]
         append_lines(manifest, of_video)  # all of a video's lines at once: it is done, or it is done again
         rows += of_video
     kept = [row for row in rows if row["clip"] is not None]
@@ -166,29 +167,40 @@ def hand_stretches(seen: Bool[np.ndarray, " time"], gap: int) -> list[tuple[int,
 # --- one video ---
 
 
+def _prefix(video: Path, sha256: str, rows: list[dict[str, Any]]) -> str:
+    """What the names of a video's clips begin with: its own, with its ending or its hash where another video has that.
+
+    Names that differ by capitals alone are one on some disks.
+    """
+    taken = {str(row["clip"]).lower().rpartition("-")[0] for row in rows if row["clip"] is not None}
+    choices = (video.stem, f"{video.stem}-{video.suffix[1:].lower()}", f"{video.stem}-{sha256[:12]}")
+    return next((name for name in choices if name.lower() not in taken), choices[-1])
+
+
 def _cut_video(
-    video: Path, out: Path, detect: Detector, settings: WildConfig, caption: Caption | None
+    video: Path, prefix: str, out: Path, detect: Detector, settings: WildConfig, caption: Caption | None
 ) -> Iterator[dict[str, Any]]:
     try:
         notes = _notes(video, settings)
         with ClipReader(video, size=_THUMBNAIL) as reader:
-            info = reader.info
+            height, width = reader.shown
+            fps = 1.0 / float(np.median(np.diff(reader.times))) if len(reader) > 1 else reader.rate()
             thumbnails = _read(reader, 0, len(reader))
         if notes["licence"] is None:
-            yield _row(notes, (0, len(thumbnails)), info.fps, "no licence is stated")
+            yield _row(notes, (0, len(thumbnails)), fps, "no licence is stated")
             return
-        rows = min(info.height, settings.looked_at)
-        scaled = (rows, max(round(info.width * rows / info.height / 2) * 2, 2))
+        rows = min(height, settings.looked_at)
+        scaled = (rows, max(round(width * rows / height / 2) * 2, 2))
         with ClipReader(video, size=scaled) as reader:
             number = 0
             for shot in find_shots(thumbnails, settings.cut):
-                for row, window in _of_shot(reader, shot, info.fps, detect, settings):
+                for row, window in _of_shot(reader, shot, fps, detect, settings):
                     if window is None:
                         yield {**notes, **row}
                         continue
-                    frames = _for_training(video, window, info.height, info.width, settings)
-                    name = f"{video.stem}-{number:03d}.mp4"
-                    _save(out / name, frames, info.fps)
+                    frames = _for_training(video, window, height, width, settings)
+                    name = f"{prefix}-{number:03d}.mp4"
+                    _save(out / name, frames, row["fps"])
                     number += 1
                     text = notes["text"] or (caption(frames) if caption is not None else _words(video))
                     size = {"height": frames.shape[1], "width": frames.shape[2]}
@@ -215,8 +227,13 @@ def _of_shot(
         stretch = (looked[first], min(looked[last - 1] + stride, stop))
         for window in _windows(stretch, fps, settings):
             part = slice((window[0] - start) // stride, max((window[1] - start) // stride, 1))
-            reason, measures = _judge(reader, window, hands.image[part], fps, settings)
-            row = _row({}, window, fps, reason, hand=_side(hands.right[part]), **measures)
+            try:
+                constant = reader.rate(*window)  # that of a long video may drift from clip to clip
+            except BadInput as error:
+                yield _row({}, window, fps, _kind(error), detail=str(error)), None
+                continue
+            reason, measures = _judge(reader, window, hands.image[part], constant, settings)
+            row = _row({}, window, constant, reason, hand=_side(hands.right[part]), **measures)
             yield row, window if reason is None else None
 
 

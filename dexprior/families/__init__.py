@@ -6,6 +6,8 @@ from dexprior.families.actuation import (
     SERVO_DAMPING,
     SERVO_STIFFNESS,
     actuation,
+    by_joint,
+    joint_of,
     servos,
 )
 from dexprior.families.attribution import switches_by_gap
@@ -39,6 +41,8 @@ __all__ = [
     "SERVO_DAMPING",
     "SERVO_STIFFNESS",
     "actuation",
+    "by_joint",
+    "joint_of",
     "servos",
     # densities
     "Copula",

@@ -3,14 +3,29 @@
 Every task takes them, because the command path applies them and no scene does:
 
     worlds = TaskWorlds(task, n, family=task.family.extended(*actuation()))
+
+A delay and a backlash may be all joints' (`world/-/backlash`) or one joint's (`world/JOINT/backlash`, by the name of
+the joint or its actuator without the robot's prefix), which has precedence.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
 from dexprior.errors import BadInput
 from dexprior.families.parameter import Parameter
 
-__all__ = ["ACTUATOR_DELAY", "BACKLASH", "SERVO_DAMPING", "SERVO_STIFFNESS", "actuation", "servos"]
+__all__ = [
+    "ACTUATOR_DELAY",
+    "BACKLASH",
+    "SERVO_DAMPING",
+    "SERVO_STIFFNESS",
+    "actuation",
+    "by_joint",
+    "joint_of",
+    "servos",
+]
 
 ACTUATOR_DELAY = "actuator_delay"
 """Seconds between a command and the moment at which servos see it."""
@@ -22,6 +37,8 @@ SERVO_DAMPING = "servo_damping"
 """Factor of a position servo's own damping."""
 
 Range = tuple[float, float]
+Span = TypeVar("Span", bound=tuple[float, float, float])
+_ALIKE = 0.05  # share of the largest value by which joints may differ and still count as alike
 
 
 def actuation(*, delay: Range = (0.0, 0.06), backlash: Range = (0.0, 0.01)) -> tuple[Parameter, ...]:
@@ -54,3 +71,37 @@ def servos(*, stiffness: Range = (0.7, 1.4), damping: Range = (0.7, 1.4)) -> tup
         Parameter(name=name, unit="1", low=low, high=high, distribution="log_uniform", target=f"world/-/{name}")
         for name, (low, high) in ((SERVO_STIFFNESS, stiffness), (SERVO_DAMPING, damping))
     )
+
+
+def joint_of(parameter: Parameter) -> str | None:
+    """The joint that a delay or a backlash is of, `-` for all of them; None for another parameter."""
+    element, joint, *rest = parameter.target.split("/")
+    return joint if element == "world" and rest in ([ACTUATOR_DELAY], [BACKLASH]) else None
+
+
+def by_joint(
+    name: str, spans: Mapping[str, Sequence[Span]], names: Mapping[str, str] | None = None
+) -> dict[tuple[str, str], list[Span]]:
+    """What was measured of each joint, put together where the joints are alike, else joint by joint.
+
+    Joints are alike where all their intervals share a value, or nearly: by a twentieth of the largest.
+
+    Args:
+        name: of the parameter, e.g. `backlash`.
+        spans: value and the ends of its interval by joint, at least one of each.
+        names: of the simulator's joints by those of `spans`, where they differ.
+
+    Returns:
+        Spans by the name and the target of the parameter that they make.
+    """
+    found = {joint: list(each) for joint, each in spans.items() if each}
+    if not found:
+        return {}
+    apart = max(min(s[1] for s in each) for each in found.values()) - min(
+        max(s[2] for s in each) for each in found.values()
+    )
+    largest = max(abs(s[0]) for each in found.values() for s in each)
+    if apart <= _ALIKE * largest:
+        return {(name, f"world/-/{name}"): [span for each in found.values() for span in each]}
+    simulated = {joint: (names or {}).get(joint, joint).replace("/", "*") for joint in found}
+    return {(f"{name}.{joint}", f"world/{simulated[joint]}/{name}"): each for joint, each in found.items()}

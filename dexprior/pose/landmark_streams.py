@@ -1,8 +1,8 @@
 """Landmark streams as trackers and headsets write them: CSV, JSON lines or NPZ, 21 joints or a headset's 25 and more.
 
 Names decide where there are any: those of MediaPipe (`INDEX_FINGER_MCP`), OpenXR (`XR_HAND_JOINT_INDEX_PROXIMAL_EXT`),
-WebXR (`index-finger-phalanx-proximal`), Unity (`IndexProximal`), ARKit (`indexFingerKnuckle`) and our own
-(`index_mcp`); case and separators do not matter, and joints that a hand has not here (palm, finger metacarpals,
+WebXR (`index-finger-phalanx-proximal`), Unity (`IndexProximal`), ARKit (`indexFingerKnuckle`), MANO (`index1`) and our
+own (`index_mcp`); case and separators do not matter, and joints that a hand has not here (palm, finger metacarpals,
 forearm) are left out. Without names, the number of joints decides:
 
     21  MediaPipe: wrist, then thumb (CMC, MCP, IP, tip) and index, middle, ring, little (MCP, PIP, DIP, tip)
@@ -28,11 +28,11 @@ from jaxtyping import Bool, Float
 
 from dexprior.errors import BadInput
 from dexprior.pose.landmarks import hand_from_landmarks
-from dexprior.reading import Table, numbers, read_csv, read_lines, read_npz, shown
+from dexprior.reading import TIMES, Table, number, numbers, read_csv, read_lines, read_npz, shown
 from dexprior.types import HandTrajectory, Side
 from dexprior.types.hand import FINGERS, HAND_JOINTS, SIDES
 
-__all__ = ["LandmarkStream", "Unit", "hand_from_stream", "read_stream"]
+__all__ = ["LandmarkFile", "LandmarkStream", "Unit", "hand_from_stream", "read_landmarks", "read_stream"]
 
 Unit = Literal["m", "cm", "mm"]
 _METRES = {"m": 1.0, "cm": 0.01, "mm": 0.001}
@@ -42,28 +42,23 @@ _ORDERS = {
     26: [1, *range(2, 6), *(5 * f + k + 1 for f in range(1, 5) for k in range(1, 5))],
     27: [0, *range(1, 5), *(5 * f + k for f in range(1, 5) for k in range(1, 5))],
 }
-_TIMES = {  # name of a column of times -> its unit [s]
-    **dict.fromkeys(("t", "time", "timestamp", "seconds", "time_s", "timestamp_s"), 1.0),
-    **dict.fromkeys(("t_ms", "time_ms", "timestamp_ms", "ms"), 1e-3),
-    **dict.fromkeys(("t_us", "time_us", "timestamp_us"), 1e-6),
-    **dict.fromkeys(("t_ns", "time_ns", "timestamp_ns"), 1e-9),
-}
 _SIDE_NAMES = ("hand", "side", "handedness")
 _JOINTS_NAMES = ("joints", "landmarks", "positions")
 _THUMB = {
-    **dict.fromkeys(("cmc", "metacarpal", "knuckle"), 1),
-    **dict.fromkeys(("mcp", "proximal", "intermediatebase"), 2),
-    **dict.fromkeys(("ip", "distal", "intermediatetip"), 3),
+    **dict.fromkeys(("cmc", "metacarpal", "knuckle", "1"), 1),
+    **dict.fromkeys(("mcp", "proximal", "intermediatebase", "2"), 2),
+    **dict.fromkeys(("ip", "distal", "intermediatetip", "3"), 3),
     "tip": 4,
 }
 _FINGER = {
-    **dict.fromkeys(("mcp", "proximal", "knuckle"), 1),
-    **dict.fromkeys(("pip", "intermediate", "intermediatebase"), 2),
-    **dict.fromkeys(("dip", "distal", "intermediatetip"), 3),
+    **dict.fromkeys(("mcp", "proximal", "knuckle", "1"), 1),
+    **dict.fromkeys(("pip", "intermediate", "intermediatebase", "2"), 2),
+    **dict.fromkeys(("dip", "distal", "intermediatetip", "3"), 3),
     "tip": 4,
 }
 _PALM = (0.04, 0.16)  # [m] from the wrist to the middle finger's knuckle, of a small child and of a very large hand
 _FARTHEST = 1e4  # [m]
+_FARTHEST_OF_ANY = 1e5  # of a coordinate, in whatever unit
 _STEP = (1e-3, 1.0)  # [s] between two frames
 _SHAPE = "expected (time, 21, 3), or 25, 26 or 27 joints of a headset"
 
@@ -125,6 +120,39 @@ def read_stream(
     return LandmarkStream(np.where(valid[:, None, None], joints, np.nan), t, found.side, valid)
 
 
+@dataclass(frozen=True)
+class LandmarkFile:
+    """Landmarks that another program found in a clip."""
+
+    joints: Float[np.ndarray, "time 21 3"]
+    """MediaPipe order, wrist at the origin; of any size. NaN where no hand was seen."""
+    fps: float
+    side: Side
+    valid: Bool[np.ndarray, " time"]
+    """Whether a hand was seen."""
+
+
+def read_landmarks(path: str | Path) -> LandmarkFile:
+    """Read an `.npz` with `joints` (time, 21, 3), `fps` and `hand` ("left" or "right") for a clip.
+
+    A frame without a hand is NaN, or is marked in `valid` (time). `names` of the joints, and headsets' numbers of them,
+    are understood as in `read_stream`.
+
+    Raises:
+        BadInput: no such file, another format, a missing or misshapen field, or no hand in any frame.
+    """
+    path = Path(path)
+    found = _from_npz(path, None)
+    if found.fps is None:
+        raise BadInput(f"{path} holds no 'fps': landmarks of a clip are joints, fps and hand, and if need be valid")
+    fps = number(found.fps, f"{path}: fps", low=0.1, high=10_000)
+    joints = numbers(found.joints, f"{path}: joints", finite=False, most=_FARTHEST_OF_ANY)
+    valid = found.valid & np.isfinite(joints).all(axis=(1, 2))
+    if not valid.any():
+        raise BadInput(f"{path}: no hand in any of {len(joints)} frames")
+    return LandmarkFile(np.where(valid[:, None, None], joints, np.nan), fps, found.side, valid)
+
+
 def hand_from_stream(stream: LandmarkStream) -> HandTrajectory:
     """The hand of a stream; frames in which it was lost repeat the last measured ones and are not valid.
 
@@ -166,7 +194,7 @@ def _times(found: _Found, fps: float | None, path: Path) -> np.ndarray:
     if found.t is None:
         rate = found.fps if fps is None else fps
         if rate is None:
-            raise BadInput(f"{path} holds no times ({', '.join(_TIMES)}): give fps=")
+            raise BadInput(f"{path} holds no times ({', '.join(TIMES)}): give fps=")
         if not 1 / _STEP[1] <= rate <= 1 / _STEP[0]:
             raise BadInput(f"{path}: fps = {rate:g}: expected {1 / _STEP[1]:g} to {1 / _STEP[0]:g}")
         return np.arange(n) / rate
@@ -262,8 +290,8 @@ def _from_npz(path: Path, side: Side | None) -> _Found:
     joints = numbers(raw[key], f"{path}: {key}", finite=False)
     names = [str(name) for name in raw["names"].reshape(-1)] if "names" in raw else None
     joints = _ordered(joints, f"{path}: {key}", names)
-    time = next((name for name in _TIMES if name in raw), None)
-    t = None if time is None else _TIMES[time] * numbers(raw[time], f"{path}: {time}", len(joints), finite=False)
+    time = next((name for name in TIMES if name in raw), None)
+    t = None if time is None else TIMES[time] * numbers(raw[time], f"{path}: {time}", len(joints), finite=False)
     fps = float(numbers(raw["fps"], f"{path}: fps", 1)[0]) if "fps" in raw else None
     said = {str(raw[name]).lower() for name in _SIDE_NAMES if name in raw}
     valid = np.ones(len(joints), dtype=bool)
@@ -322,8 +350,8 @@ def _from_csv(path: Path, side: Side | None) -> _Found:
         joints = _ordered(joints[:, order], f"{path}: its numbered joints")
     else:
         joints = _ordered(joints, path, list(mine))
-    time = next((name for name in _TIMES if name in lower), None)
-    t = None if time is None else _TIMES[time] * table.numbers(lower[time])[rows]
+    time = next((name for name in TIMES if name in lower), None)
+    t = None if time is None else TIMES[time] * table.numbers(lower[time])[rows]
     return _Found(joints, t, None, chosen, _marks(table, lower)[rows])
 
 
@@ -360,9 +388,9 @@ def _from_lines(path: Path, side: Side | None) -> _Found:
         key = next((name for name in _JOINTS_NAMES if name in frame), None)
         if key is None:
             raise BadInput(f"{where} holds no {', '.join(_JOINTS_NAMES)}; it has: {', '.join(frame) or 'nothing'}")
-        time = next((name for name in _TIMES if name in frame), None)
+        time = next((name for name in TIMES if name in frame), None)
         if time is not None:
-            times.append(_TIMES[time] * float(numbers(frame[time], f"{where}: {time}", 1)[0]))
+            times.append(TIMES[time] * float(numbers(frame[time], f"{where}: {time}", 1)[0]))
         valid[k] = frame.get("valid", frame.get("tracked", True)) not in (False, 0)
         given = frame[key]
         if given is None or (not given and isinstance(given, (list, dict))):

@@ -12,7 +12,8 @@ from dexprior.data.clips import probe_clip, read_clip
 from dexprior.errors import BadInput
 from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.pose.detection import DetectedLandmarks, detect_landmarks
-from dexprior.pose.landmarks import hand_from_landmarks, read_landmarks
+from dexprior.pose.landmark_streams import read_landmarks
+from dexprior.pose.landmarks import hand_from_landmarks
 from dexprior.types import HandTrajectory, Side
 
 __all__ = ["FACING_CAMERA", "ClipEstimate", "estimate_from_clip", "locate_wrist"]
@@ -22,6 +23,7 @@ FACING_CAMERA = np.concatenate(
 )
 """Camera axes (x right, y down, z forward) in a base frame with z up, seen by a viewer on its +x axis."""
 
+_RATES = 0.01  # share by which the rates of a clip and of its landmarks may differ
 _ROWS = 360  # [pixel] enough for a hand at arm's length, and a quarter of the memory of 720
 
 
@@ -63,18 +65,25 @@ def estimate_from_clip(
 
     Raises:
         MissingExtra, BadInput: see `read_clip`, `read_landmarks`, `detect_landmarks`, `hand_from_landmarks`;
-            also when the file's frames are not the clip's.
+            also when the file's frames are not the clip's, or of another rate.
     """
     info = probe_clip(video)
     if landmarks is not None:
         file = read_landmarks(landmarks)
-        if info.frames and info.frames != len(file.joints):
+        if info.frames != len(file.joints):
             raise BadInput(f"{video} has {info.frames} frames, {landmarks} has landmarks for {len(file.joints)}")
+        if abs(file.fps - info.fps) > _RATES * info.fps:
+            raise BadInput(
+                f"{video} shows {info.fps:g} frames a second, {landmarks} has {file.fps:g}: landmarks are of each "
+                "frame of the clip, in its rate"
+            )
         joints = file.joints[start:stop]
         if len(joints) == 0:
             raise BadInput(f"no frame in [{start}, {stop}): {landmarks} has {len(file.joints)}")
         times = np.arange(start, start + len(joints)) / file.fps
-        return ClipEstimate(hand_from_landmarks(joints, times, file.side, base_pose=base_pose), file.fps, None)
+        valid = file.valid[start:stop]
+        hand = hand_from_landmarks(joints, times, file.side, base_pose=base_pose, valid=valid)
+        return ClipEstimate(hand, file.fps, None)
 
     size = _working_size(info.height, info.width)
     frames, fps = read_clip(video, size=size, start=start, stop=stop)

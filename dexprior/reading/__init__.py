@@ -13,7 +13,7 @@ from dexprior.reading.containers import (
     opened_hdf5,
     read_parquet,
 )
-from dexprior.reading.csv_text import Table, parse_csv, read_csv, to_number
+from dexprior.reading.csv_text import TIMES, Table, parse_csv, read_csv, time_column, to_number
 from dexprior.reading.fields import as_described, entries, flag, integer, listed, mapping, number, numbers, shown, text
 from dexprior.reading.files import existing, gunzipped, most_unpacked, read_bytes, read_text, text_of
 from dexprior.reading.json_text import parse_json, parse_json_object, read_json, read_json_object
@@ -23,6 +23,7 @@ from dexprior.reading.places import filled, inside
 from dexprior.reading.yaml_text import parse_yaml, read_yaml
 
 __all__ = [
+    "TIMES",
     "Stub",
     "Table",
     "as_described",
@@ -62,5 +63,6 @@ __all__ = [
     "shown",
     "text",
     "text_of",
+    "time_column",
     "to_number",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -91,8 +91,10 @@ def hdf5_text(owner: Any, name: str, where: object, default: str | None = None) 
     return value
 
 
-def read_parquet(path: str | Path, filters: list[tuple[str, str, Any]] | None = None) -> Any:
-    """A parquet file as a pyarrow table.
+def read_parquet(
+    path: str | Path, filters: list[tuple[str, str, Any]] | None = None, columns: Sequence[str] | None = None
+) -> Any:
+    """A parquet file as a pyarrow table; of its columns those that are named, where they are.
 
     Raises:
         BadInput: no such file, not parquet, truncated, or far larger than its file once it is unpacked.
@@ -107,7 +109,7 @@ def read_parquet(path: str | Path, filters: list[tuple[str, str, Any]] | None = 
             size = sum(about.row_group(k).total_byte_size for k in range(about.num_row_groups))
         if size > (most := most_unpacked(path.stat().st_size)):
             raise BadInput(f"{path} unpacks to {size:,} bytes, at most {most:,} are read")
-        table = pq.read_table(path, filters=filters, partitioning=None)
+        table = pq.read_table(path, filters=filters, columns=columns, partitioning=None)
         _ = table.column_names  # text that pyarrow decodes when it is asked for
         return table
     except BadInput:

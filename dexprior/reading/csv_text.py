@@ -15,7 +15,15 @@ from dexprior.errors import BadInput
 from dexprior.reading.fields import shown
 from dexprior.reading.files import read_text
 
-__all__ = ["Table", "parse_csv", "read_csv", "to_number"]
+__all__ = ["TIMES", "Table", "parse_csv", "read_csv", "time_column", "to_number"]
+
+TIMES = {
+    **dict.fromkeys(("t", "time", "timestamp", "seconds", "time_s", "timestamp_s"), 1.0),
+    **dict.fromkeys(("t_ms", "time_ms", "timestamp_ms", "ms"), 1e-3),
+    **dict.fromkeys(("t_us", "time_us", "timestamp_us"), 1e-6),
+    **dict.fromkeys(("t_ns", "time_ns", "timestamp_ns"), 1e-9),
+}
+"""Names of columns that hold times, and their units [s]."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +129,11 @@ def to_number(cell: str) -> float:
     if "_" in cell:
         raise ValueError(f"{cell!r} is no number")
     return float(cell)
+
+
+def time_column(columns: Sequence[str]) -> tuple[str, float] | None:
+    """The column that holds times and its unit [s], the first of `TIMES` that is there; None where none is."""
+    return next(((name, unit) for name, unit in TIMES.items() if name in columns), None)
 
 
 def _listed(columns: Sequence[str]) -> str:

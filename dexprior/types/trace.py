@@ -52,17 +52,34 @@ class Trace:
     panel_hash: str
     """Which panel of task instances it belongs to: traces of different panels are not compared."""
     info: dict[str, Any] = field(default_factory=dict)
-    """Plain data: instance, seed, backend, success; `events` are rows [t, t_host, name], see docs/traces.md."""
+    """Plain data: instance, seed, backend, success; `events` are rows [t, t_host, name], `names` the names of a
+    channel's numbers by channel, `joints` those of every other channel of joints; see docs/traces.md."""
 
     def __post_init__(self) -> None:
         if not self.channels:
             raise BadInput("Trace holds no channels")
         for name in ("joints", "notes"):
             found = self.info.get(name, [])
-            if not isinstance(found, (list, tuple)) or not all(isinstance(item, str) for item in found):
+            if not _texts(found):
                 raise BadInput(f"Trace.info[{name!r}] = {str(found)[:60]!r}: expected a list of texts")
+        names = self.info.get("names", {})
+        if not isinstance(names, dict) or not all(map(_texts, names.values())):
+            raise BadInput(f"Trace.info['names'] = {str(names)[:60]!r}: expected lists of texts by channel")
 
     def __getitem__(self, name: str) -> Channel:
         if name not in self.channels:
             raise UnknownName("channel", name, sorted(self.channels))
         return self.channels[name]
+
+    def names(self, channel: str) -> tuple[str, ...] | None:
+        """Names of a channel's numbers, e.g. joints; None where nothing names each of them."""
+        numbers = self[channel]
+        found = self.info.get("names", {}).get(channel)
+        if found is None and (numbers.frame == "joint" or numbers.unit == "rad"):
+            found = self.info.get("joints")
+        width = numbers.value.shape[1]
+        return tuple(found) if found and len(found) == len(set(found)) == width else None
+
+
+def _texts(found: Any) -> bool:
+    return isinstance(found, (list, tuple)) and all(isinstance(item, str) for item in found)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
 from dexprior.artifacts import load
 from dexprior.cli.main import main
 from dexprior.data import catalog
-from dexprior.data.clips import read_clip
+from dexprior.data.clips import read_clip, write_clip
 from dexprior.extras import available
+from dexprior.hands import skeleton
 from dexprior.types import HandTrajectory, JointTrajectory
 
 CLIP = catalog.find("hand-clip")
@@ -43,6 +45,25 @@ def test_the_real_clip_becomes_a_robot_hand_beside_it(robot, tmp_path, capsys):
     frames, _ = read_clip(tmp_path / "retarget.mp4")
     assert len(frames) == 4
     assert frames.std() > 10
+
+
+def test_a_hand_is_drawn_beside_the_frames_of_its_own_time(tmp_path, capsys):
+    """A tracker's 90 frames a second beside a video of 30: each joins the frame that was shown then."""
+    n = 45
+    fingers = np.zeros((n, 15, 3))
+    fingers[:, :12, 2] = 0.4
+    joints = skeleton.forward(np.tile([0, 0, 0, 1.0, 0, 0, 0], (n, 1)), fingers.reshape(n, 45))
+    np.savez(tmp_path / "s.npz", joints=joints, t=np.arange(n) / 90, hand="right")
+    shades = np.repeat(np.uint8(10 * np.arange(24)), 64 * 64 * 3).reshape(24, 64, 64, 3)
+    write_clip(tmp_path / "clip.mp4", shades, 30.0, crf=1)
+    words = ["retarget", f"landmarks={tmp_path / 's.npz'}", f"video={tmp_path / 'clip.mp4'}", f"out={tmp_path}"]
+    assert main([*words, "start=6", "every=11"]) == 0
+    frames, _ = read_clip(tmp_path / "retarget.mp4", reader="pyav")
+    seen = frames[:, 100:150, 60:160].mean(axis=(1, 2, 3)) / 10
+    np.testing.assert_allclose(seen, 6 + np.round(np.arange(0, n, 11) / 3), atol=0.6)
+    capsys.readouterr()
+    assert main([*words, "start=12"]) == 1
+    assert "is it of another clip?" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(MUSTARD is None, reason="needs dexmv_mustard.npz below $DEXPRIOR_DATA")

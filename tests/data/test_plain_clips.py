@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from written_videos import TRIMMED, trim
 
 from dexprior.data.clips import write_clip
 from dexprior.data.plain_clips import PlainClips
@@ -38,6 +39,17 @@ def test_windows_are_the_middle_square_at_the_wanted_rate(tmp_path):
     assert shade[:, 0].min() < 4
     assert shade[:, -1].max() > 35
     assert drawn[..., 0, :].mean() > 50  # nothing of the black sides
+
+
+def test_windows_end_where_a_trimmed_clip_does(tmp_path):
+    """The header counts the frames that an edit list leaves out."""
+    folder = _folder(tmp_path, {"a.mp4": (np.repeat(_counting(35), 2, axis=0), 30.0)})
+    trim(folder / "a.mp4")
+    clips = PlainClips(folder, size=16, fps=15.0, window=20)
+    drawn = clips.draw(np.random.default_rng(0), 60)
+    shade = drawn[..., 4:12, 4:12, :].mean(axis=(2, 3, 4)) / 5
+    assert shade[:, 0].min() == pytest.approx(TRIMMED // 2, abs=1)
+    assert shade[:, -1].max() == pytest.approx(34, abs=1)
 
 
 def test_draws_depend_on_the_generator_and_short_clips_are_left_out(tmp_path):

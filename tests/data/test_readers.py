@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from written_videos import TRIMMED, moving, trim, write
 
 from dexprior.data.clips import encode_clip, probe_clip, read_clip
 from dexprior.data.readers import ClipPool, ClipReader, ClipSource
@@ -19,32 +20,13 @@ av = pytest.importorskip("av")
 ROOT = os.environ.get("DEXPRIOR_DATA")
 
 
-def moving(n: int, height: int = 64, width: int = 96) -> np.ndarray:
-    """Noise that drifts under a square that moves: every frame differs from every other."""
-    rng = np.random.default_rng(0)
-    base = rng.integers(0, 255, (height, width, 3), dtype=np.uint8)
-    video = np.stack([np.roll(base, k, axis=1) // 2 for k in range(n)])
-    for k, frame in enumerate(video):
-        frame[10:20, k % width : k % width + 8] = 255
-    return video
-
-
-def write(path, frames, *, codec="libx264", options=None, rate=30, rotation=0, stamps=None, pix_fmt="yuv420p") -> Path:
-    with av.open(str(path), "w") as container:
-        stream = container.add_stream(codec, rate=rate)
-        stream.height, stream.width, stream.pix_fmt = frames.shape[1], frames.shape[2], pix_fmt
-        stream.options = {"threads": "1", **(options or {})}
-        if rotation:
-            stream.set_display_rotation(rotation)
-        if stamps is not None:
-            stream.codec_context.time_base = stream.time_base = Fraction(1, 1000)
-        for k, frame in enumerate(frames):
-            picture = av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")
-            if stamps is not None:
-                picture.pts, picture.time_base = int(stamps[k]), Fraction(1, 1000)
-            container.mux(stream.encode(picture))
-        container.mux(stream.encode())
-    return Path(path)
+def made(folder: Path, kind: str) -> Path:
+    """A clip of 70 frames of some kind (59 where it is trimmed)."""
+    name, settings = KINDS[kind]
+    if settings.get("codec", "libx264") not in av.codecs_available:
+        pytest.skip(f"this FFmpeg has no {settings['codec']}")
+    path = write(folder / name, moving(70), **settings)
+    return trim(path) if kind.startswith("trimmed") else path
 
 
 def decode_from_the_start(path) -> np.ndarray:
@@ -67,28 +49,46 @@ KINDS = {
     "hevc": ("clip.mp4", {"codec": "libx265", "options": {"x265-params": "log-level=none:keyint=24:pools=none"}}),
     "vp9": ("clip.webm", {"codec": "libvpx-vp9", "options": {"g": "16", "cpu-used": "8", "deadline": "realtime"}}),
     "transport stream": ("clip.ts", {"options": {"g": "15"}}),
+    "gif": ("clip.gif", {"codec": "gif", "pix_fmt": "rgb8", "rate": 10}),
+    "trimmed without coding it again": ("clip.mp4", {"options": {"g": "40", "bf": "2"}}),
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_frame_equals_that_of_a_sequential_decode(tmp_path, kind):
-    name, settings = KINDS[kind]
-    if settings.get("codec", "libx264") not in av.codecs_available:
-        pytest.skip(f"this FFmpeg has no {settings['codec']}")
-    path = write(tmp_path / name, moving(70), **settings)
+    path = made(tmp_path, kind)
     truth = decode_from_the_start(path)
+    n = 70 - (TRIMMED if kind.startswith("trimmed") else 0)
     with ClipReader(path) as clip:
-        assert len(clip) == len(truth) == 70
-        for number in np.random.default_rng(1).permutation(70):
+        assert len(clip) == len(truth) == n
+        for number in np.random.default_rng(1).permutation(n):
             np.testing.assert_array_equal(clip.read([number])[0], truth[number], err_msg=f"frame {number}")
-        for start in (0, 54, 13, 27, 28):
+        for start in (0, n - 16, 13, 27, 28):
             np.testing.assert_array_equal(clip.read(range(start, start + 16)), truth[start : start + 16])
-        mixed = [69, 0, 33, 33, 2, 68]
+        mixed = [n - 1, 0, 33, 33, 2, n - 2]
         np.testing.assert_array_equal(clip.read(mixed), truth[mixed])
-        np.testing.assert_array_equal(clip.read(range(0, 70, 5)), truth[::5])
+        np.testing.assert_array_equal(clip.read(range(0, n, 5)), truth[::5])
     for start in (0, 41):
         with ClipReader(path) as clip:
             np.testing.assert_array_equal(clip.read(range(start, start + 16)), truth[start : start + 16])
+
+
+@pytest.mark.parametrize("kind", ["matroska at 30000/1001", "vp9", *list(KINDS)[-3:]])
+def test_the_frames_that_are_shown_count_whatever_the_header_says(tmp_path, kind):
+    """A header counts none in some containers, and too many in others; decord follows it, and is not asked then."""
+    path = made(tmp_path, kind)
+    truth = decode_from_the_start(path)
+    info = probe_clip(path)
+    assert info.frames == len(truth)
+    with av.open(str(path)) as container:
+        assert container.streams.video[0].frames != info.frames or kind == "gif"
+        times = [frame.time for frame in container.decode(video=0)]
+    np.testing.assert_allclose(np.arange(info.frames) / info.fps, np.array(times) - times[0], atol=2e-3)
+    for start, stop in ((0, None), (30, 41)):
+        frames, fps = read_clip(path, start=start, stop=stop)
+        assert fps == info.fps
+        assert np.abs(frames.astype(int) - truth[start:stop]).mean() < 2
+        assert np.abs(frames.astype(int) - truth[start : start + len(frames)][::-1]).mean() > 5
 
 
 @pytest.mark.skipif(not ROOT, reason="needs $DEXPRIOR_DATA (hand_object)")
@@ -148,6 +148,22 @@ def test_rounded_time_stamps_are_no_variable_rate(tmp_path):
     path = write(tmp_path / "phone.mkv", moving(24), stamps=stamps - stamps[0])
     with ClipReader(path) as clip:
         np.testing.assert_array_equal(clip.read([11, 3]), decode_from_the_start(path)[[11, 3]])
+
+
+def test_a_rate_that_drifts_is_refused_as_a_whole_and_read_in_parts(tmp_path):
+    """From 30 to 20 frames a second: no step is far from the median one, and the last frame is 0.2 s off."""
+    stamps = np.concatenate([[0], np.cumsum(np.linspace(33, 50, 59))]).astype(int)
+    path = write(tmp_path / "phone.mkv", moving(60), stamps=stamps)
+    for refused in (probe_clip, read_clip):
+        with pytest.raises(BadInput, match=r"phone\.mkv has a variable frame rate: frame \d+ is shown \d+ ms from"):
+            refused(path)
+    with ClipReader(path) as clip:
+        np.testing.assert_allclose(clip.times, stamps / 1000, atol=1e-9)
+        assert clip.rate(0, 5) > 29
+        assert clip.rate(55, 60) < 21
+    frames, fps = read_clip(path, start=0, stop=5)
+    assert len(frames) == 5
+    assert fps == pytest.approx(30, abs=0.5)
 
 
 def test_frames_outside_are_refused(tmp_path):

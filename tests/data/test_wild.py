@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from written_videos import write as write_stamped
 
+from dexprior.data.cache import content_hash
 from dexprior.data.clips import probe_clip, read_clip, write_clip
 from dexprior.data.validate import SeenHands
 from dexprior.data.wild import WildConfig, cut_videos, find_shots, hand_stretches
@@ -81,6 +83,41 @@ def test_shots_and_stretches_become_clips(tmp_path):
         "file_path": "make_tea-000.mp4", "text": "make tea", "type": "video", "width": 160, "height": 96,
     }  # fmt: skip
     assert len(listed) == 3
+
+
+def test_clips_of_videos_of_one_name_are_told_apart(tmp_path):
+    """Names that differ by their ending or their capitals alone, and another video under a name that was there."""
+    videos = {"cup.mp4": scene(60, seed=1), "cup.mov": scene(60, seed=2), "CUP.mkv": scene(60, seed=3)}
+    for name, video in videos.items():
+        write_clip(tmp_path / "in" / "new.mp4", video, FPS).rename(tmp_path / "in" / name)
+    cut_videos(tmp_path / "in", tmp_path / "out", detect=red_square, settings=SETTINGS)
+    videos["cup-mov.mp4"] = scene(60, seed=4)
+    write_clip(tmp_path / "in" / "cup-mov.mp4", videos["cup-mov.mp4"], FPS)
+    again = write_clip(tmp_path / "in" / "cup.mp4", scene(60, seed=5), FPS)
+    summary = cut_videos(tmp_path / "in", tmp_path / "out", detect=red_square, settings=SETTINGS)
+    found = rows(tmp_path / "out")
+    names = [row["clip"].lower() for row in found]
+    assert summary.clips == len(found) == len(set(names)) == 5
+    for row in found:
+        frames, _ = read_clip(tmp_path / "out" / row["clip"])
+        whole = videos[row["video"]] if row["sha256"] != content_hash(again) else scene(60, seed=5)
+        assert np.abs(frames.astype(int) - whole[row["start"] : row["stop"]]).mean() < 12
+
+
+def test_a_video_whose_rate_drifts_gives_clips_of_the_rate_that_each_has(tmp_path):
+    video = np.concatenate([scene(60, seed=k) for k in range(4)])
+    steps = 1000 / np.linspace(24, 20, 239)
+    stamps = np.concatenate([[0], np.cumsum(steps)]).astype(int)
+    (tmp_path / "in").mkdir()
+    write_stamped(tmp_path / "in" / "phone.mkv", video, stamps=stamps)
+    with pytest.raises(BadInput, match="variable frame rate"):
+        probe_clip(tmp_path / "in" / "phone.mkv")
+    cut_videos(tmp_path / "in", tmp_path / "out", detect=red_square, settings=SETTINGS)
+    found = rows(tmp_path / "out")
+    assert len(found) >= 3
+    for row in found:
+        assert row["fps"] == pytest.approx(1 / np.mean(np.diff(stamps[row["start"] : row["stop"]]) / 1000), rel=0.01)
+        assert probe_clip(tmp_path / "out" / row["clip"]).fps == pytest.approx(row["fps"], rel=1e-3)
 
 
 @pytest.mark.parametrize(

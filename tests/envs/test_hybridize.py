@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import gymnasium
 import mujoco
 import numpy as np
@@ -135,6 +137,49 @@ def test_plain_worlds_and_older_environments():
 
     with pytest.raises(BadInput, match="none of the methods"):
         hybridize(Stepless(), [("ball", "floor")], RestitutionFriction(), PHI)
+
+
+NEVER_TOUCHES = """
+<mujoco><contact><exclude body1="ball" body2="cup"/></contact><worldbody>
+  <geom name="floor" type="plane" size="1 1 1"/>
+  <body name="ball" pos="0 0 0.1"><freejoint/><geom name="ball" size="0.02"/></body>
+  <body name="cup" pos="0.5 0 0.1"><freejoint/><geom name="cup" size="0.02"/>
+    <body name="lid"><joint/><geom name="lid" size="0.02"/></body><body name="rim"><geom name="rim" size="0.02"/></body>
+  </body>
+</worldbody></mujoco>
+"""
+
+
+@pytest.mark.parametrize("pair", [("ball", "cup"), ("geom:cup", "geom:lid"), ("geom:cup", "geom:rim")])
+def test_pairs_that_mujoco_keeps_apart_are_refused(pair):
+    """An exclude, a body and its parent, two bodies that are one; what the filters let through is taken."""
+    model = mujoco.MjModel.from_xml_string(NEVER_TOUCHES)
+    with pytest.raises(BadInput, match="never touches: MuJoCo keeps all its geoms apart"):
+        hybridize((model, mujoco.MjData(model)), [pair], RestitutionFriction(), PHI)
+    hybridize((model, mujoco.MjData(model)), [("ball", "geom:lid"), ("floor", "ball")], RestitutionFriction(), PHI)
+
+
+def test_a_pair_that_never_touched_is_said_when_the_environment_is_closed():
+    pairs = [("ball", "floor"), ("ball", "geom:lid")]
+    env = OneMethod(NEVER_TOUCHES)
+    env.close = lambda: "closed"
+    hybridize(env, pairs, RestitutionFriction(), PHI)
+    env.do_simulation(np.zeros(0), 100)
+    assert env.hybrid.touched == {0}
+    with pytest.warns(UserWarning, match=r"pair \('ball', 'geom:lid'\) never touched") as caught:
+        assert env.close() == "closed"
+    assert len(caught) == 1
+    task = make_task("pick_place")
+    for asked, warned in (([("cube", "table")], 0), ([("geom:robot/pad_left", "table")], 1)):
+        env = TaskVectorEnv(task, 1, threads=1)
+        hybridize(env, asked, RestitutionFriction(), PHI)
+        env.reset(seed=0)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in range(4):
+                env.step(np.zeros(env.action_space.shape, dtype=np.float32))
+            env.close()
+        assert sum("never touched" in str(one.message) for one in said) == warned
 
 
 def test_a_backend_keeps_task_family_and_worlds():

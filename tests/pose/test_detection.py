@@ -14,7 +14,8 @@ from dexprior.data.clips import read_clip
 from dexprior.errors import BadInput
 from dexprior.pose import detection
 from dexprior.pose.detection import DetectedLandmarks, detect_landmarks, find_landmark_models
-from dexprior.pose.landmarks import hand_from_landmarks, read_landmarks
+from dexprior.pose.landmark_streams import read_landmarks
+from dexprior.pose.landmarks import hand_from_landmarks
 from dexprior.pose.real_video import FACING_CAMERA, estimate_from_clip, locate_wrist
 
 ROOT = os.environ.get("DEXPRIOR_DATA")

@@ -12,8 +12,12 @@ from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_axis_angle, rotation_angle
 from dexprior.geometry.transforms import pose_multiply, transform_points
 from dexprior.hands import skeleton
-from dexprior.pose.landmarks import CLIP_TO_WRIST, hand_from_landmarks, read_landmarks, wrist_pose_of
+from dexprior.pose.landmark_streams import read_landmarks
+from dexprior.pose.landmarks import CLIP_TO_WRIST, hand_from_landmarks, wrist_pose_of
+from dexprior.pose.real_video import estimate_from_clip
+from dexprior.types.hand import MANO_JOINTS
 
+av = pytest.importorskip("av")
 ROOT = os.environ.get("DEXPRIOR_DATA")
 T = 12
 
@@ -132,7 +136,9 @@ def test_unknown_side(bent):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"joints": np.zeros((2, 21, 3))}, "holds no 'fps'"),
+        ({"joints": np.zeros((2, 21, 3)), "hand": "left"}, "holds no 'fps'"),
+        ({"joints": np.zeros((2, 21, 3)), "fps": 30.0}, "does not say which hand"),
+        ({"joints": np.full((2, 21, 3), np.nan), "fps": 30.0, "hand": "left"}, "no hand in any of 2 frames"),
         ({"joints": np.zeros((2, 21, 3)), "fps": 30.0, "hand": "both"}, "left, right"),
         ({"joints": np.zeros((2, 20, 3)), "fps": 30.0, "hand": "left"}, "expected"),
     ],
@@ -142,6 +148,72 @@ def test_landmark_files_are_checked(tmp_path, fields, message):
     np.savez(path, **fields)
     with pytest.raises(BadInput, match=message):
         read_landmarks(path)
+
+
+def test_a_landmark_file_marks_frames_without_a_hand(bent, tmp_path):
+    """By NaN, of one landmark as of all, or by `valid`."""
+    joints = skeleton.forward(*bent)
+    joints[2], joints[4, 7] = np.nan, np.nan
+    np.savez(tmp_path / "l.npz", joints=joints, fps=30.0, hand="right", valid=np.arange(T) != 6)
+    file = read_landmarks(tmp_path / "l.npz")
+    np.testing.assert_array_equal(np.flatnonzero(~file.valid), [2, 4, 6])
+    hand = hand_from_landmarks(file.joints, np.arange(T), file.side, valid=file.valid)
+    np.testing.assert_array_equal(hand.valid, file.valid)
+    np.testing.assert_array_equal(hand.joints[4], hand.joints[3])
+
+
+MANO_TO_TIPS = {"tips as its fingers": skeleton.MANO_FROM_MEDIAPIPE, "thumb's tip first": (
+    0, 13, 14, 15, 16, 1, 2, 3, 17, 4, 5, 6, 18, 10, 11, 12, 19, 7, 8, 9, 20
+)}  # fmt: skip
+
+
+@pytest.mark.parametrize("order", MANO_TO_TIPS.values(), ids=MANO_TO_TIPS)
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_joints_in_manos_order_are_noticed_and_names_put_them_right(order, side, tmp_path):
+    """From flat hands to fists; the order that the message gives is the one that mends them."""
+    fingers = np.zeros((20, 15, 3))
+    fingers[:, :12, 2] = np.linspace(0, 1.5, 20)[:, None]
+    fingers[:, 12:] = np.random.default_rng(0).normal(0, 0.3, (20, 3, 3))
+    right = skeleton.forward(np.tile([0, 0, 0, 1.0, 0, 0, 0], (20, 1)), fingers.reshape(20, 45))
+    truth = right * ([-1.0, 1, 1] if side == "left" else 1.0)
+    stored = truth[:, np.argsort(order)]
+    t = np.arange(20) / 30
+    hand_from_landmarks(truth, t, side)
+    with pytest.raises(BadInput, match=r"MANO's order .* give joints\[:, \[0, 13") as caught:
+        hand_from_landmarks(stored, t, side)
+    told = [int(k) for k in str(caught.value).partition("[:, [")[2].partition("]")[0].split(",")]
+    np.testing.assert_array_equal(stored[:, told], truth)
+    tips = [f"{finger} tip" for finger in ("index", "middle", "pinky", "ring", "thumb")]
+    if order is not skeleton.MANO_FROM_MEDIAPIPE:
+        tips = [tips[k] for k in (4, 0, 1, 3, 2)]
+    names = [name.replace("little", "pinky") for name in MANO_JOINTS] + tips
+    np.savez(tmp_path / "l.npz", joints=stored, fps=30.0, hand=side, names=names)
+    np.testing.assert_array_equal(read_landmarks(tmp_path / "l.npz").joints, truth)
+
+
+@pytest.mark.parametrize(
+    ("frames", "rate", "message"), [(20, 30.0, ""), (20, 15.0, "15: landmarks"), (24, 30.0, "24$")]
+)
+def test_landmarks_are_those_of_the_clips_frames_at_its_rate(frames, rate, message, tmp_path):
+    fingers = np.zeros((frames, 15, 3))
+    fingers[:, :12, 2] = 0.3
+    joints = skeleton.forward(np.tile([0, 0, 0, 1.0, 0, 0, 0], (frames, 1)), fingers.reshape(frames, 45))
+    joints[3] = np.nan
+    np.savez(tmp_path / "l.npz", joints=joints, fps=rate, hand="right")
+    clip = tmp_path / "clip.webm"  # whose header counts no frames
+    with av.open(str(clip), "w") as container:
+        stream = container.add_stream("libvpx-vp9", rate=30)
+        stream.height, stream.width, stream.options = 32, 32, {"cpu-used": "8", "deadline": "realtime"}
+        for k in range(20):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(np.full((32, 32, 3), 9 * k, np.uint8), "rgb24")))
+        container.mux(stream.encode())
+    if message:
+        with pytest.raises(BadInput, match=message):
+            estimate_from_clip(clip, tmp_path / "l.npz")
+        return
+    hand = estimate_from_clip(clip, tmp_path / "l.npz", start=2, stop=12).hand
+    np.testing.assert_array_equal(np.flatnonzero(~hand.valid), [1])
+    np.testing.assert_allclose(hand.t, np.arange(2, 12) / 30)
 
 
 @pytest.mark.parametrize("content", [b"", b"1,2,3\n"])

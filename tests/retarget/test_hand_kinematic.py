@@ -17,7 +17,8 @@ from dexprior.geometry.rotations import quat_from_axis_angle
 from dexprior.geometry.timing import minimum_jerk
 from dexprior.geometry.transforms import IDENTITY_POSE, pose_multiply, transform_points
 from dexprior.hands import skeleton
-from dexprior.pose.landmarks import hand_from_landmarks, read_landmarks
+from dexprior.pose.landmark_streams import read_landmarks
+from dexprior.pose.landmarks import hand_from_landmarks
 from dexprior.retarget.hand_kinematic import HandRetargetConfig, HandRetargeter, retarget_hand
 from dexprior.robots import catalog
 from dexprior.robots.hand_kinematics import HandKinematics

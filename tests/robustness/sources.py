@@ -25,8 +25,7 @@ from dexprior.data.tosses import load_cube_tosses
 from dexprior.data.traces import export_traces, write_trace
 from dexprior.families import Parameter, ParameterFamily
 from dexprior.hands import skeleton
-from dexprior.pose.landmark_streams import read_stream
-from dexprior.pose.landmarks import read_landmarks
+from dexprior.pose.landmark_streams import read_landmarks, read_stream
 from dexprior.transfer.collection import UNKNOWN, Panel, PlanConfig, plan_collection, write_plan
 from dexprior.transfer.rounds import COLUMNS, add_round
 from dexprior.transfer.servo import read_published, read_servo_logs

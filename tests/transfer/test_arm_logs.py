@@ -85,7 +85,7 @@ def test_each_signal_keeps_its_own_clock(tmp_path):
     np.testing.assert_allclose(seen[:, 0], 0.3 * np.sin(1.3 * (even - 0.113)), atol=1e-4)
 
 
-def _with(row: int, column: int, value: float):
+def _with(row: int | slice, column: int, value: float):
     def change(t, command, measured):
         measured[row, column] = value
         return t, command, measured
@@ -96,7 +96,7 @@ def _with(row: int, column: int, value: float):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_with(50, 1, np.nan), "measured of elbow is not finite at record 51"),
+        (_with(slice(50, 100), 1, np.nan), r"measured of elbow is not finite at record 51 \(50 in all\)"),
         (lambda t, c, m: (t, c, np.rad2deg(m) * 2), "measured of shoulder reaches 34.* no radians"),
         (lambda t, c, m: (np.where(t > 4, t + 3, t), c, m), r"clock jumps by 3.020 s at record 202"),
         (lambda t, c, m: (np.where(t > 4, t - 0.1, t), c, m), r"jumps back or stands still at record 202"),
@@ -117,12 +117,18 @@ def test_folders_that_cannot_be_used_are_named(tmp_path, change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda lines: [line.replace("t,", "time,", 1) for line in lines[:1]] + lines[1:], "no column 't'"),
-        (lambda lines: [lines[0].replace("elbow_measured", "elbow"), *lines[1:]], "no column elbow_measured"),
+        (lambda lines: [line.replace("t,", "when,", 1) for line in lines[:1]] + lines[1:], "no column 't'"),
+        (
+            lambda lines: [lines[0].replace("_measured", ""), *lines[1:]],
+            "commanded, but not measured, and left out: shoulder, elbow: no joint is both",
+        ),
         (lambda lines: [lines[0].replace("_command", "_goal"), *lines[1:]], "no column JOINT_command"),
         (lambda lines: lines[:1], "holds no records"),
         (lambda lines: [*lines[:50], "what,is,this,line,here", *lines[50:]], "record 50 of 401 is broken: 'what,is"),
-        (lambda lines: [*lines[:50], lines[50].rpartition(",")[0] + ",", *lines[51:]], "not finite at record 50"),
+        (
+            lambda lines: [*lines[:50], *(line.rpartition(",")[0] + "," for line in lines[50:100]), *lines[100:]],
+            "not finite at record 50",
+        ),
     ],
 )
 def test_files_that_cannot_be_used_are_named(tmp_path, change, message):
@@ -130,6 +136,72 @@ def test_files_that_cannot_be_used_are_named(tmp_path, change, message):
     with pytest.raises(BadInput, match=message) as caught:
         read_arm_log(path)
     assert "wave.csv" in str(caught.value)
+
+
+def test_single_records_that_are_broken_are_left_out_and_counted(tmp_path):
+    """A value that is not finite, and one stamp that comes too early, cost their records and nothing else."""
+    t, command, measured = motion()
+    stamps, broken = t.copy(), measured.copy()
+    stamps[200] -= 0.025  # after that of record 199, by 5 ms too early
+    broken[50, 1] = np.nan
+    log = read_arm_log(write_lines(tmp_path / "wave.csv", table(stamps, command, broken)))
+    np.testing.assert_array_equal(log.t_command, np.delete(t, 200))
+    np.testing.assert_array_equal(log.measured, np.delete(measured, [50, 200], axis=0))
+    assert len(log.notes) == 2
+    assert "1 of 400 records of command" in log.notes[0]
+    assert "2 of 400 records of measured" in log.notes[1]
+
+
+def test_a_joint_that_was_never_measured_is_left_out_by_name(tmp_path):
+    t, command, measured = motion()
+    measured[:, 1] = np.nan
+    log = read_arm_log(write_lines(tmp_path / "wave.csv", table(t, command, measured)))
+    assert log.joints == ("shoulder",)
+    np.testing.assert_array_equal(log.measured, measured[:, :1])
+    assert "never finite, and left out: elbow" in log.notes
+    lines = table(t, command, measured[:, :1], joints=JOINTS)
+    lines[0] = "t,shoulder_command,elbow_command,shoulder_measured"
+    log = read_arm_log(write_lines(tmp_path / "short.csv", lines))
+    assert log.joints == ("shoulder",)
+    assert "commanded, but not measured, and left out: elbow" in log.notes
+
+
+def test_degrees_are_read_where_that_is_said(tmp_path):
+    t, command, measured = motion()
+    degrees = [np.rad2deg(v) for v in (command, measured)]
+    paths = [write_folder(tmp_path / "folder", t, *degrees), write_lines(tmp_path / "a.csv", table(t, *degrees))]
+    for path in paths:
+        log = read_arm_log(path, "deg")
+        np.testing.assert_allclose(log.measured, measured, atol=1e-12)
+        np.testing.assert_allclose(log.command, command, atol=1e-12)
+    channels = {n: channel(t, v, k, "deg") for n, v, k in zip("cm", degrees, ("commanded", "measured"))}
+    said = ArmLog.from_trace(Trace(channels=channels, panel_hash=""), "a")  # the trace says it by itself
+    np.testing.assert_allclose(said.measured, measured, atol=1e-12)
+
+
+def test_a_table_in_lerobots_columns_is_a_log(tmp_path):
+    t, command, measured = motion()
+    for columns in (
+        ("timestamp,frame_index,action.a.pos,action.b.pos,observation.state.b.pos,observation.state.a.pos"),
+        ("time_ms,frame_index,action.a,action.b,observation.b,observation.a"),
+    ):
+        stamps = t * 1e3 if columns.startswith("time_ms") else t + 1.7e9
+        values = np.column_stack([stamps, np.arange(N), command, measured[:, ::-1]])
+        lines = [columns, *(",".join(repr(float(v)) for v in row) for row in values)]
+        log = read_arm_log(write_lines(tmp_path / f"{columns[:4]}{columns[10]}.csv", lines))
+        assert (log.joints, log.notes) == (("a", "b"), ())
+        np.testing.assert_allclose(log.t_command, t, atol=1e-6)
+        np.testing.assert_array_equal(log.command, command)
+        np.testing.assert_array_equal(log.measured, measured)
+
+
+def test_logs_of_one_name_are_told_apart(tmp_path):
+    t, command, measured = motion()
+    write_lines(tmp_path / "run.csv", table(t, command, measured))
+    write_folder(tmp_path / "run", t, command, measured)
+    write_lines(tmp_path / "other.csv", table(t, command, measured))
+    logs, _ = read_arm_logs(tmp_path)
+    assert [log.name for log in logs] == ["other", "run", "run.csv"]
 
 
 def test_missing_and_empty_files_are_named(tmp_path):
@@ -226,7 +298,7 @@ def test_a_folder_reads_what_can_be_read_and_says_what_can_not(tmp_path):
         read_arm_logs(tmp_path)
     t, command, measured = motion()
     bad = measured.copy()
-    bad[3, 0] = np.inf
+    bad[3:60, 0] = np.inf
     write_lines(tmp_path / "bad.csv", table(t, command, bad))
     with pytest.raises(BadInput, match=r"no log can be used.*shoulder is not finite"):
         read_arm_logs(tmp_path)
@@ -278,6 +350,32 @@ def test_names_of_joints_and_one_clock_of_two(tmp_path):
     np.testing.assert_allclose(one.t_measured[0] - one.t_command[0], 0.02, atol=1e-9)
 
 
+def test_joints_of_a_trace_are_paired_by_name(tmp_path):
+    """In another order, with one joint more on each side, or with names that nobody shares."""
+    t = np.arange(N) * 0.02
+    wave = {joint: 0.2 * np.sin((1 + 0.3 * k) * t) for k, joint in enumerate("abcd")}
+
+    def log(sent, seen, names=None) -> ArmLog:
+        values = {"goal": (sent, "commanded"), "q": (seen, "measured")}
+        channels = {n: channel(t, np.stack([wave[j] for j in js], axis=1), kind) for n, (js, kind) in values.items()}
+        names = {"goal": list(sent), "q": list(seen)} if names is None else names
+        return ArmLog.from_trace(Trace(channels=channels, panel_hash="", info={"names": names}), "a")
+
+    for sent, seen, left in (("abc", "cab", 0), ("abc", "dcba", 1), ("dab", "bac", 2)):
+        found = log(sent, seen)
+        assert found.joints == tuple(j for j in sent if j in seen)
+        for k, joint in enumerate(found.joints):
+            np.testing.assert_array_equal(found.command[:, k], wave[joint])
+            np.testing.assert_array_equal(found.measured[:, k], wave[joint])
+        assert len(found.notes) == left
+    with pytest.raises(BadInput, match=r"no joint is both commanded \(a, b\) and measured \(c, d\): `names` in"):
+        log("ab", "cd")
+    (note,) = log("ab", "ab", {"q": ["a", "b"]}).notes
+    assert "the numbers of 'goal' have no names and are taken in the order a, b" in note
+    with pytest.raises(BadInput, match="the command has 2 joints, the measurement 3, and not both have names"):
+        log("ab", "abc", {"q": ["a", "b", "c"]})
+
+
 @pytest.mark.parametrize(
     ("change", "info", "message"),
     [
@@ -287,7 +385,7 @@ def test_names_of_joints_and_one_clock_of_two(tmp_path):
             r"0 commanded channels in rad, one is needed, or one called 'command'; it has measured",
         ),
         ({"q": ("measured", "rad", 2), "measured": None, "r": ("measured", "rad", 2)}, {}, "2 measured channels"),
-        ({"command": ("commanded", "deg", 2)}, {}, r"'command' is in 'deg'; joints are read in rad"),
+        ({"command": ("commanded", "1", 2)}, {}, r"'command' is in '1'; joints are read in rad, deg"),
         ({"measured": ("measured", "rad", 1)}, {}, "the command has 2 joints, the measurement 1"),
         ({}, {"joints": ["a"]}, "1 joint names for 2 joints"),
         ({}, {"joints": ["a", "a"]}, "or one twice: a, a"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -88,6 +89,20 @@ def test_degrees_of_small_motions_show_in_the_gain(tmp_path):
         measure_arm(tmp_path, SETTINGS)
 
 
+def test_degrees_are_radians_where_that_is_said(tmp_path, capsys):
+    t = np.arange(600) * DT
+    command = 0.3 * np.sin(t[:, None] * np.array([1.3, 2.1]))
+    write(tmp_path / "logs.csv", t, np.rad2deg(command), np.rad2deg(np.roll(command, 4, axis=0)))
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (tmp_path / "logs.csv").rename(folder / "run.csv")
+    words = ["ledger", "report", str(folder), f"out={tmp_path / 'out'}", "arm.draws=50"]
+    assert main(words) == 1
+    assert "give units=deg" in capsys.readouterr().err
+    assert main([*words, "units=deg"]) == 0
+    assert json.loads(capsys.readouterr().out)["lag_s"]["shoulder"]["median"] == pytest.approx(0.08, abs=0.002)
+
+
 def test_a_clock_that_drifts_a_little_is_seen_in_the_lags(tmp_path):
     """Too little to part the ends by a tenth of a second, and enough to change every joint's lag."""
     t = np.arange(4000) * DT
@@ -135,13 +150,63 @@ def test_the_page_holds_everything_and_fetches_nothing(ledger, tmp_path):
 def test_the_family_holds_delay_and_backlash_as_measured(ledger, tmp_path):
     write_arm_report(ledger, tmp_path)
     family = ParameterFamily.read(tmp_path / "family.json")
-    delay, backlash = family.parameters
-    assert (delay.name, backlash.name) == ("actuator_delay", "backlash")
+    delay, shoulder, elbow = family.parameters  # one delay for both, and a backlash of each
+    assert family.names == ("actuator_delay", "backlash.shoulder", "backlash.elbow")
     assert {p.provenance for p in family.parameters} == {"measured"}
     assert delay.low <= LAG <= delay.high
-    assert backlash.low <= WIDTH <= backlash.high
+    assert shoulder.high < WIDTH / 4
+    assert elbow.low <= WIDTH <= elbow.high
+    assert (shoulder.target, elbow.target) == ("world/shoulder/backlash", "world/elbow/backlash")
     drawn = family.sample(np.random.default_rng(0), 200)
     assert (drawn >= 0).all()
+
+
+@pytest.fixture(scope="module")
+def impossible(tmp_path_factory):
+    """An arm that moves 70 ms before it is told, one that echoes its command, and one that repeats itself exactly."""
+    folder = tmp_path_factory.mktemp("impossible")
+    t = np.arange(1500) * DT
+    command = 0.25 * np.sin(2 * np.pi * t[:, None] / np.array([4.1, 3.3]) + 0.2 * np.sin(0.37 * t[:, None]))
+    late = np.stack([np.interp(t - 0.07, t, column) for column in command.T], axis=1)
+    write(folder / "swapped.csv", t, late, command)
+    write(folder / "echo.csv", t, command, command)
+    repeats = 0.25 * np.sin(2 * np.pi * t[:, None] / np.array([4.0, 3.0]))
+    noise = np.random.default_rng(0).normal(0, 0.004, repeats.shape)
+    write(folder / "alike.csv", t, repeats, np.roll(repeats, 4, axis=0) + noise)
+    return folder
+
+
+def test_what_cannot_be_is_said_and_not_written_as_measured(impossible, tmp_path):
+    ledger = measure_arm(impossible, SETTINGS)
+    (delay, *_) = ledger.family().parameters  # of the one motion that can be
+    assert delay.low <= 0.08 <= delay.high
+    assert delay.low > 0.07
+    steps = next_steps(ledger)
+    early = next(step for step in steps if "it moves before it is told" in step)
+    assert "swapped: shoulder by 70 ms, elbow by 70 ms" in early
+    assert "its measurement is its command (echo: shoulder, elbow)" in " ".join(steps)
+    assert not any("0.0 times its own noise floor" in step for step in steps)
+    for name in ("swapped", "echo"):
+        alone = tmp_path / name
+        alone.mkdir()
+        (alone / "run.csv").write_text((impossible / f"{name}.csv").read_text())
+        one = measure_arm(alone, SETTINGS)
+        assert one.family().parameters == ()
+        assert next_steps(one)[0].startswith("This cannot be")
+        assert "impossible" in write_arm_report(one, alone / "out").read_text()
+
+
+def test_a_residual_within_the_noise_floor_asks_for_no_better_model(impossible, tmp_path):
+    (tmp_path / "run.csv").write_text((impossible / "alike.csv").read_text())
+    steps = next_steps(measure_arm(tmp_path, SETTINGS))
+    assert any("within its own noise floor" in step for step in steps)
+    assert not any("times its own noise floor" in step for step in steps)
+
+
+def test_names_of_the_simulators_joints_are_written_where_they_are_given(ledger):
+    named = dataclasses.replace(ledger, settings=dataclasses.replace(SETTINGS, joints={"elbow": "joint4"}))
+    targets = [p.target for p in named.family().parameters]
+    assert targets == ["world/-/actuator_delay", "world/shoulder/backlash", "world/joint4/backlash"]
 
 
 def test_the_same_logs_give_the_same_numbers(logs, ledger):

@@ -13,7 +13,7 @@ from dexprior.cli.ledger import Config, run
 from dexprior.cli.main import main
 from dexprior.data.traces import write_trace
 from dexprior.errors import ArtifactError, BadInput, UnknownName
-from dexprior.families import ParameterFamily
+from dexprior.families import Parameter, ParameterFamily
 from dexprior.transfer.conditioning import ConditioningConfig, Observations, SamplerConfig
 from dexprior.transfer.diagnosis import completed, identified
 from dexprior.transfer.replay import replay, wiping
@@ -142,6 +142,11 @@ def test_a_round_family_is_completed_by_what_is_identified():
     moved = ParameterFamily("moved", (replace(_support("plate_friction", 0.3, 0.4), target="geom/table/friction/0"),))
     with pytest.raises(BadInput, match=r"'plate_friction' of the family 'moved' is set at 'geom/table"):
         completed(TASK, moved)
+    own = ParameterFamily(
+        "arm", (Parameter(name="backlash.x", unit="rad", low=0, high=0.1, target="world/x/backlash"),)
+    )
+    with pytest.raises(BadInput, match=r"'backlash.x' of the family 'arm' is one joint's"):
+        completed(TASK, own)
 
 
 def test_the_robots_own_friction_is_the_likeliest_by_the_logged_channels_alone(recorded):

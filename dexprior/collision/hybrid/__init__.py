@@ -9,7 +9,7 @@ from dexprior.collision.hybrid.batch import HybridBatch
 from dexprior.collision.hybrid.contacts import Contact
 from dexprior.collision.hybrid.event import Answer, HybridConfig, RangedCollisionModel
 from dexprior.collision.hybrid.pairs import Side
-from dexprior.collision.hybrid.stepper import HybridStep, HybridStepper
+from dexprior.collision.hybrid.stepper import HybridStep, HybridStepper, warn_untouched
 
 __all__ = [
     "Answer",
@@ -20,4 +20,5 @@ __all__ = [
     "HybridStepper",
     "RangedCollisionModel",
     "Side",
+    "warn_untouched",
 ]

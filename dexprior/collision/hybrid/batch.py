@@ -78,9 +78,9 @@ class HybridBatch:
 
     def replace(self, world: int, model: mujoco.MjModel) -> None:
         """Give one world another model of the same scene; its state begins at the model's default, counts go on."""
-        counts = self.steppers[world].counts
+        counts, touched = self.steppers[world].counts, self.steppers[world].touched
         self.steppers[world] = self._made(model, world)
-        self.steppers[world].counts = counts
+        self.steppers[world].counts, self.steppers[world].touched = counts, touched
 
     @property
     def n(self) -> int:
@@ -91,6 +91,11 @@ class HybridBatch:
     def counts(self) -> dict[str, int]:
         """As `HybridStepper.counts`, over all worlds."""
         return {name: sum(stepper.counts[name] for stepper in self.steppers) for name in COUNTS}
+
+    @property
+    def touched(self) -> set[int]:
+        """As `HybridStepper.touched`, over all worlds."""
+        return set().union(*(stepper.touched for stepper in self.steppers))
 
     @property
     def qpos(self) -> Float[np.ndarray, "n nq"]:

@@ -58,8 +58,9 @@ def watch(model: mujoco.MjModel, pairs: Sequence[tuple[Side, Side]]) -> WatchedP
             )
         if not _may_touch(model, one, other):
             raise BadInput(
-                f"pair {k} {pair!r} never touches: contype and conaffinity of all its geoms keep them apart. "
-                "Usually a visual geom was named instead of the one that collides"
+                f"pair {k} {pair!r} never touches: MuJoCo keeps all its geoms apart, by contype and conaffinity, by an "
+                "exclude, or as those of one body or of a body and its parent. Usually a visual geom was named instead "
+                "of the one that collides"
             )
         of[np.ix_(one, other)] = of[np.ix_(other, one)] = k
         first[k, one] = True
@@ -92,11 +93,21 @@ def _geoms_of_name(model: mujoco.MjModel, name: str) -> np.ndarray:
 
 
 def _may_touch(model: mujoco.MjModel, one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether MuJoCo's filters let some geom of one side touch some of the other (docs: Computation, Selection)."""
+    pairs = np.stack([model.pair_geom1, model.pair_geom2], axis=1)  # explicit pairs are not filtered
+    if ((np.isin(pairs, one).sum(axis=1) == 1) & (np.isin(pairs, other).sum(axis=1) == 1)).any():
+        return True
     kind, affinity = model.geom_contype, model.geom_conaffinity
-    masks = (kind[one][:, None] & affinity[other]) | (kind[other] & affinity[one][:, None])
-    pairs = np.stack([model.pair_geom1, model.pair_geom2], axis=1)  # explicit pairs ignore the masks
-    explicit = (np.isin(pairs, one).sum(axis=1) == 1) & (np.isin(pairs, other).sum(axis=1) == 1)
-    return bool(masks.any() or explicit.any())
+    allowed = ((kind[one][:, None] & affinity[other]) | (kind[other] & affinity[one][:, None])) != 0
+    a, b = model.geom_bodyid[one][:, None], model.geom_bodyid[other][None]
+    excluded = model.exclude_signature
+    allowed &= ~(np.isin((a << 16) + b, excluded) | np.isin((b << 16) + a, excluded))
+    a, b = model.body_weldid[a], model.body_weldid[b]
+    allowed &= a != b
+    if not model.opt.disableflags & mujoco.mjtDisableBit.mjDSBL_FILTERPARENT:
+        above_a, above_b = (model.body_weldid[model.body_parentid[each]] for each in (a, b))
+        allowed &= ~((a != 0) & (b != 0) & ((a == above_b) | (b == above_a)))
+    return bool(allowed.any())
 
 
 def _name(model: mujoco.MjModel, geom: int) -> str:

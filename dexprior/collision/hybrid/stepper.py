@@ -14,6 +14,7 @@ The step of an impact shows it as a mean force, impulse / timestep: in `efc_forc
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import mujoco
@@ -28,7 +29,7 @@ from dexprior.collision.hybrid.pairs import Side, watch
 from dexprior.errors import BadInput
 from dexprior.types.collision import CollisionModel, ContactGeometry
 
-__all__ = ["HybridStep", "HybridStepper", "pair_phi"]
+__all__ = ["HybridStep", "HybridStepper", "pair_phi", "warn_untouched"]
 
 _EXCLUDED = 1  # any non-zero mjContact.exclude keeps a contact out of the constraints
 _FORCES = (
@@ -98,6 +99,9 @@ class HybridStepper:
         self.phi = pair_phi(phi, len(pairs), collision_model)
         self.counts = dict.fromkeys(COUNTS, 0)
         self.answers: tuple[Answer, ...] = ()
+        self.pairs = tuple(pairs)
+        self.touched: set[int] = set()
+        """Numbers of the pairs that have touched, in MuJoCo's hands or the model's."""
         self._watched = watch(model, pairs)
         self._sample, self._seed = sample, [seed] if isinstance(seed, int) else list(seed)
         sensing_time = self.config.sensing_time or model.opt.timestep
@@ -130,6 +134,7 @@ class HybridStepper:
             self.reset()
         mujoco.mj_step1(self.model, self.data)
         members = touching(self.data, self._watched)
+        self.touched.update(members)
         self._members = members
         self._impact_age = {k: age + 1 for k, age in self._impact_age.items() if k in members}
         fresh = members.keys() - self._touching
@@ -312,6 +317,8 @@ class HybridStep:
     ) -> None:
         self.pairs, self.collision_model, self.phi, self.config = tuple(pairs), collision_model, phi, config
         self.stepper: HybridStepper | None = None
+        self.touched: set[int] = set()
+        """As `HybridStepper.touched`, over all worlds so far."""
         self._sample, self._seed = sample, seed
         self._before = dict.fromkeys(COUNTS, 0)
 
@@ -338,6 +345,7 @@ class HybridStep:
                 seed=self._seed,
             )
             self._before = before
+            self.stepper.touched = self.touched
         return self.stepper
 
     @property
@@ -345,6 +353,16 @@ class HybridStep:
         """As `HybridStepper.counts`, over all worlds so far."""
         now = {} if self.stepper is None else self.stepper.counts
         return {name: value + now.get(name, 0) for name, value in self._before.items()}
+
+
+def warn_untouched(pairs: Sequence[tuple[Side, Side]], touched: set[int]) -> None:
+    """Warn of pairs that never touched: their collision model was never asked, and nothing was learned about it."""
+    for pair in (pair for k, pair in enumerate(pairs) if k not in touched):
+        warnings.warn(
+            f"the pair {pair!r} never touched, so that the collision model never answered it: are these the geoms or "
+            "bodies that strike each other?",
+            stacklevel=3,
+        )
 
 
 def pair_phi(

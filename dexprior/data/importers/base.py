@@ -49,7 +49,7 @@ class ImportSettings:
     view: str | None = None
     """Camera whose pictures an episode shows; the first calibrated one when omitted."""
     further_views: Annotated[int, Ge(0)] = 0
-    """How many further calibrated cameras an episode keeps."""
+    """How many further cameras are kept: calibrated ones of an episode, any of a record of less than one."""
     height: Annotated[int, Ge(16)] | None = 256
     """Pictures are scaled to this height (never up), keeping their shape; null keeps their size."""
     max_frames: Annotated[int, Gt(1)] = 600
@@ -60,6 +60,8 @@ class ImportSettings:
     """The user's MANO_RIGHT.pkl; needed where a data set stores parameters and no joints."""
     mano_left: str | None = None
     """The user's MANO_LEFT.pkl."""
+    quaternions: Literal["wxyz", "xyzw"] | None = None
+    """Order of a robot's quaternions, where the data set does not document it (robomimic's layout beside robosuite)."""
     hand_order: tuple[Side, Side] | None = None
     """Order of two hands in one vector, where the data set does not document it (glove sets in LeRobot format)."""
 
@@ -268,6 +270,10 @@ def import_episodes(
 
 
 def _checked(imported: Imported) -> Imported:
+    parts = (imported.views, imported.hands, imported.objects, imported.signals, imported.wrench, imported.exact)
+    if not any(part is not None and part != () and part != {} for part in parts):
+        why = "; ".join(imported.problems)
+        raise BadInput(f"{imported.episode} holds nothing that is imported{f': {why}' if why else ''}")
     for hand in imported.hands:
         check_hand(hand)
     for thing in imported.objects:

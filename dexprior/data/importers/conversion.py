@@ -24,7 +24,7 @@ from dexprior.types import (
 )
 from dexprior.types.episode import View as EpisodeView
 
-__all__ = ["NEEDED", "chosen_view", "mesh_cloud", "scaled_camera", "scaled_size", "to_episode"]
+__all__ = ["NEEDED", "chosen_view", "further_views", "mesh_cloud", "scaled_camera", "scaled_size", "to_episode"]
 
 NEEDED = ("pictures", "calibration", "hand", "object")
 """What an episode cannot do without."""
@@ -54,7 +54,7 @@ def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Ep
     size = scaled_size(view, settings.height)
     camera = scaled_camera(view.camera, size)
     frames = view.read(size, 0, view.frames)
-    others = [v for v in imported.views if v is not view and v.camera is not None][: settings.further_views]
+    others = further_views(imported, settings, calibrated=True)
     first = int(thing.valid.argmax())
     local = _ball(settings.cloud_points) if mesh is None else mesh_cloud(mesh, settings.cloud_points)
     frame = object_frame(thing)
@@ -104,7 +104,7 @@ def to_episode(imported: Imported, settings: ImportSettings | None = None) -> Ep
         ),
         wrench=wrench,
         info=info,
-        views=tuple(_further(other, settings) for other in others),
+        views=tuple(_further(name, other, settings) for name, other in others.items()),
     )
 
 
@@ -145,10 +145,28 @@ def chosen_view(imported: Imported, settings: ImportSettings) -> View | None:
     return next(iter([*calibrated, *imported.views]), None)
 
 
-def _further(view: View, settings: ImportSettings) -> EpisodeView:
+def further_views(imported: Imported, settings: ImportSettings, *, calibrated: bool) -> dict[str, View]:
+    """The cameras that are kept beside the chosen one, under names that files can have, each another.
+
+    Args:
+        imported: the episode.
+        settings: how many, and which one is chosen.
+        calibrated: leave out those that are not calibrated.
+    """
+    chosen = chosen_view(imported, settings)
+    others = [v for v in imported.views if v is not chosen and (v.camera is not None or not calibrated)]
+    kept: dict[str, View] = {}
+    for view in others[: settings.further_views]:
+        name = plain = re.sub(r"[^a-z0-9_]+", "_", view.name.lower())
+        while name in kept:
+            name = f"{plain}_{len(kept)}"
+        kept[name] = view
+    return kept
+
+
+def _further(name: str, view: View, settings: ImportSettings) -> EpisodeView:
     assert view.camera is not None
     size = scaled_size(view, settings.height)
-    name = re.sub(r"[^a-z0-9_]+", "_", view.name.lower())
     return EpisodeView(name=name, camera=scaled_camera(view.camera, size), frames=view.read(size, 0, view.frames))
 
 

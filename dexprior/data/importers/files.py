@@ -66,7 +66,7 @@ def decode_picture(stream: Any, where: str | Path, size: tuple[int, int] | None 
             if size is not None and (rgb.height, rgb.width) != size:
                 rgb = rgb.resize((size[1], size[0]), Image.Resampling.BOX)
             return np.asarray(rgb)
-    except (OSError, SyntaxError, ValueError) as error:
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         raise BadInput(f"{where} is not a picture, or it is truncated: {error}") from None
 
 

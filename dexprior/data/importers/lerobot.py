@@ -8,7 +8,8 @@ Layout in `dexprior.data.lerobot.layout`. What a feature means is not part of th
   OpenGraphLabs-Research/manus-egocentric-sample (Apache-2.0, 1920 x 1080 egocentric video, v2.1 layout), give hands
   where the user says which hand comes first (`hand_order`), as the data set's card does not. The joints are taken to be
   Manus' raw skeleton: wrist, four of the thumb, five of each finger, of which the first is the metacarpal's base;
-- everything else numeric becomes a signal under its own name.
+- everything else numeric becomes a signal under its own name, and every camera a view, whether its pictures are a video
+  or stand in the rows.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from dexprior.artifacts import from_tensors, read_tensors
 from dexprior.data.episodes import check_schema
 from dexprior.data.importers.base import ImportContext, Imported, Importer, View
 from dexprior.data.importers.checks import last_measured, measured
+from dexprior.data.importers.files import decode_picture, picture_view
 from dexprior.data.importers.tracks import object_track
 from dexprior.data.importers.videos import read_span, video_view
 from dexprior.data.lerobot import layout
@@ -112,7 +115,19 @@ def _views(data: LeRobotFolder, episode: Mapping[str, Any]) -> tuple[list[View],
         if abs(view.fps - data.fps) > 0.01 * data.fps:
             problems.append(f"{key} says {view.fps:g} frames a second, info.json {data.fps:g}")
         views.append(view)
+    for key in data.image_keys:
+        pictures = data.pictures(episode, key)
+        load = partial(_picture, pictures, f"{data.root}, episode {int(episode['episode_index'])}: {key}")
+        name = key.removeprefix("observation.images.")
+        views.append(picture_view(name, len(pictures), load, fps=data.fps, lens="unknown"))
+    if data.depth_keys:
+        problems.append(f"depth maps are left out: {', '.join(data.depth_keys)}")
     return views, problems
+
+
+def _picture(pictures: list[bytes | Path], where: str, k: int, size: tuple[int, int] | None) -> np.ndarray:
+    source = pictures[k]
+    return decode_picture(BytesIO(source) if isinstance(source, bytes) else source, f"{where}, row {k}", size)
 
 
 def _clock(rows: Mapping[str, np.ndarray], fps: float) -> list[str]:

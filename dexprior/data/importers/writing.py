@@ -3,6 +3,7 @@
 OUT/index.jsonl, OUT/000012.*       episodes, as `dexprior.data.episodes` has them
 OUT/records/000013.safetensors      what lacks a part of an episode: hands, objects, wrench, signals
 OUT/records/000013.mp4              its pictures: video alone trains the prior, too
+OUT/records/000013.CAMERA.mp4       those of further cameras, where they are asked for
 
 Every attempt has a line in the index, with the data set's own name of the episode and the reasons against it. A second
 run goes on where the first ended.
@@ -11,6 +12,7 @@ run goes on where the first ended.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +26,14 @@ from dexprior.data.clips import write_clip
 from dexprior.data.episodes import append_index, read_index, write_episode
 from dexprior.data.importers.base import HandFit, ImportContext, Imported, ImportSettings, Rejected, View
 from dexprior.data.importers.base import import_episodes as _import_episodes
-from dexprior.data.importers.conversion import NEEDED, chosen_view, scaled_camera, scaled_size, to_episode
+from dexprior.data.importers.conversion import (
+    NEEDED,
+    chosen_view,
+    further_views,
+    scaled_camera,
+    scaled_size,
+    to_episode,
+)
 from dexprior.data.importers.table import importer
 from dexprior.errors import ArtifactError, BadInput, DexpriorError
 from dexprior.reading import as_described
@@ -51,6 +60,8 @@ class ImportSummary:
     """Episodes that an earlier run had written."""
     rejected: tuple[Rejected, ...]
     """What cannot be used, and why."""
+    notes: dict[str, int]
+    """What is left out or uncertain of what was written, and in how many pieces."""
 
 
 def import_episodes(
@@ -92,20 +103,24 @@ def import_dataset(
     out.mkdir(parents=True, exist_ok=True)
     index = read_index(out) if (out / "index.jsonl").is_file() else []
     written = {row["piece"] for row in index if "piece" in row}
-    done = {row["source"] for row in index if row.get("last")}
+    origin = str(source.resolve())
+    done = {row["source"]: row.get("from", origin) for row in index if row.get("last")}
     told = {(row["source"], row["reason"]) for row in index if "reason" in row}
     number = max((row["number"] for row in index), default=-1) + 1
     counts = {"episodes": 0, "records": 0, "skipped": 0}
     rejected: list[Rejected] = []
+    notes: Counter[str] = Counter()
 
     def skip(name: str) -> bool:
-        known = f"{kind}:{name}" in done
-        counts["skipped"] += known
-        return known
+        found = done.get(f"{kind}:{name}")
+        if found is not None and found != origin:
+            notes[f"episodes of these names are in {out} already, from {found}: give each data set a folder"] += 1
+        counts["skipped"] += found == origin
+        return found is not None
 
     context = ImportContext(settings=settings, fit=fit)
     for taken, found in enumerate(_import_episodes(kind, importer(kind), source, context, skip=skip), start=1):
-        row = {"kept": False, "source": f"{kind}:{found.episode}"}
+        row = {"kept": False, "source": f"{kind}:{found.episode}", "from": origin}
         try:
             if isinstance(found, Rejected):
                 raise BadInput(found.reason)
@@ -119,6 +134,7 @@ def import_dataset(
                     counts["episodes" if about["kept"] else "records"] += 1
                     row |= {"number": number, "piece": name, "last": piece is pieces[-1], **about}
                     append_index(out, row)
+                    notes.update(about["problems"])
                     number += 1
         except DexpriorError as error:
             rejected.append(Rejected(kind=kind, episode=found.episode, reason=str(error)))
@@ -127,13 +143,19 @@ def import_dataset(
                 number += 1
         if limit is not None and taken >= limit:
             break
-    return ImportSummary(rejected=tuple(rejected), **counts)
+    return ImportSummary(rejected=tuple(rejected), notes=dict(notes.most_common()), **counts)
 
 
 def _write(piece: Imported, out: Path, number: int, settings: ImportSettings) -> dict[str, Any]:
     """Write a piece as an episode, or as a record where it lacks a part; returns what the index says of it."""
-    about: dict[str, Any] = {"licence": piece.licence, "problems": list(piece.problems)}
     lacks = () if piece.exact is not None else tuple(name for name in piece.absent if name in NEEDED)
+    if piece.exact is None:
+        chosen, kept = chosen_view(piece, settings), further_views(piece, settings, calibrated=not lacks)
+        left = [view.name for view in piece.views if view is not chosen and view not in kept.values()]
+        if left:
+            note = f"cameras left out: {', '.join(left)}; imports.view= chooses one, imports.further_views= keeps more"
+            piece = dataclasses.replace(piece, problems=(*piece.problems, note))
+    about: dict[str, Any] = {"licence": piece.licence, "problems": list(piece.problems)}
     if lacks:
         _write_record(piece, out / "records", number, settings)
         return about | {"kept": False, "record": True, "lacks": list(lacks)}
@@ -206,6 +228,9 @@ def _write_record(imported: Imported, folder: Path, number: int, settings: Impor
     if view is not None:
         size = scaled_size(view, settings.height)
         write_clip(folder / f"{number:06d}.mp4", view.read(size, 0, view.frames), view.fps)
+    for name, other in further_views(imported, settings, calibrated=False).items():
+        pictures = other.read(scaled_size(other, settings.height), 0, other.frames)
+        write_clip(folder / f"{number:06d}.{name}.mp4", pictures, other.fps)
     tensors, tree = to_tensors(
         {
             "episode": imported.episode,
@@ -229,7 +254,8 @@ def _write_record(imported: Imported, folder: Path, number: int, settings: Impor
 
 
 def read_record(out: Path, number: int) -> dict[str, Any]:
-    """What `import_dataset` kept of an incomplete episode: typed values by name, and `video`, the path of its pictures.
+    """What `import_dataset` kept of an incomplete episode: typed values by name, `video`, the path of its pictures, and
+    `videos`, those of further cameras by name.
 
     Raises:
         ArtifactError: missing, damaged, or of another schema.
@@ -239,4 +265,5 @@ def read_record(out: Path, number: int) -> dict[str, Any]:
     if (found := meta.get("header", {}).get("schema")) != _SCHEMA:
         raise ArtifactError(f"{path} holds {found!r}, expected {_SCHEMA!r}: make it again with `dexprior data import`")
     video = path.with_suffix(".mp4")
-    return {**from_tensors(meta["tree"], tensors), "video": video if video.is_file() else None}
+    further = {path.name.split(".")[1]: path for path in sorted(path.parent.glob(f"{number:06d}.*.mp4"))}
+    return {**from_tensors(meta["tree"], tensors), "video": video if video.is_file() else None, "videos": further}

@@ -76,6 +76,17 @@ class LeRobotFolder:
         """Features that are videos (depth maps left out)."""
         return [name for name, f in self.features.items() if f.get("dtype") == "video" and not self._depth(name, f)]
 
+    @property
+    def image_keys(self) -> list[str]:
+        """Features that are single pictures within the rows (depth maps left out)."""
+        return [name for name, f in self.features.items() if f.get("dtype") == "image" and not self._depth(name, f)]
+
+    @property
+    def depth_keys(self) -> list[str]:
+        """Features that are depth maps, which are not read."""
+        kinds = ("video", "image")
+        return [name for name, f in self.features.items() if f.get("dtype") in kinds and self._depth(name, f)]
+
     def _depth(self, name: str, feature: Mapping[str, Any]) -> bool:
         for key in ("info", "video_info"):
             about = mapping(feature.get(key) or {}, f"{self.info_path}: features: {name}: {key}")
@@ -127,18 +138,7 @@ class LeRobotFolder:
             BadInput: a missing or damaged file, or another number of rows than the episode's length.
         """
         index = int(episode["episode_index"])
-        if self.version < (3, 0):
-            table = read_parquet(self._place("data_path", self.data_path, self._old(index)))
-        else:
-            if lacking := [k for k in ("data/chunk_index", "data/file_index") if k not in episode]:
-                raise BadInput(f"{self.root / 'meta'}: episode {index} has no {', '.join(lacking)}")
-            place = {"chunk_index": episode["data/chunk_index"], "file_index": episode["data/file_index"]}
-            table = read_parquet(
-                self._place("data_path", self.data_path, place), filters=[("episode_index", "=", index)]
-            )
-        length = int(episode.get("length", table.num_rows))
-        if table.num_rows != length:
-            raise BadInput(f"episode {index} has {table.num_rows} rows, its description says {length}")
+        table = self._table(episode, None)
         found = {}
         for name in table.column_names:
             if self.features.get(name, {}).get("dtype") in (None, "string", "image", "video"):
@@ -146,6 +146,43 @@ class LeRobotFolder:
             where = f"{self.root}, episode {index}: {name}"
             found[name] = numbers(np.array(_plain(table[name].to_pylist(), where)), where, finite=False)
         return found
+
+    def pictures(self, episode: Mapping[str, Any], key: str) -> list[bytes | Path]:
+        """Files of one camera's single pictures, one a row: their bytes, or where they are within the data set.
+
+        Raises:
+            BadInput: as `rows`, or a row without a picture.
+        """
+        rows = self._table(episode, [key, "episode_index"])[key].to_pylist()
+        where = f"{self.root}, episode {int(episode['episode_index'])}: {key}"
+        found: list[bytes | Path] = []
+        for k, row in enumerate(rows):
+            data, path = (row.get("bytes"), row.get("path")) if isinstance(row, dict) else (row, None)
+            if isinstance(data, bytes):
+                found.append(data)
+            elif isinstance(path, str):
+                found.append(inside(self.root, path, f"{where}, row {k}"))
+            else:
+                raise BadInput(f"{where}: row {k} holds no picture, but {str(row)[:60]}")
+        return found
+
+    def _table(self, episode: Mapping[str, Any], columns: list[str] | None) -> Any:
+        index = int(episode["episode_index"])
+        if self.version < (3, 0):
+            path = self._place("data_path", self.data_path, self._old(index))
+            table = read_parquet(path, columns=None if columns is None else columns[:-1])
+        else:
+            if lacking := [k for k in ("data/chunk_index", "data/file_index") if k not in episode]:
+                raise BadInput(f"{self.root / 'meta'}: episode {index} has no {', '.join(lacking)}")
+            place = {"chunk_index": episode["data/chunk_index"], "file_index": episode["data/file_index"]}
+            path = self._place("data_path", self.data_path, place)
+            table = read_parquet(path, [("episode_index", "=", index)], columns)
+        length = int(episode.get("length", table.num_rows))
+        if table.num_rows != length:
+            raise BadInput(f"episode {index} has {table.num_rows} rows, its description says {length}")
+        if columns is not None and columns[0] not in table.column_names:
+            raise BadInput(f"{path} has no column {columns[0]!r}")
+        return table
 
     def video(self, episode: Mapping[str, Any], key: str) -> Span:
         """Where the pictures of one camera are.

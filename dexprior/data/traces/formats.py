@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from dexprior.data.traces.channels import ChannelLayout
+from dexprior.data.traces.channels import ChannelLayout, Made, usable
 from dexprior.data.traces.clocks import check_clocks
 from dexprior.data.traces.lerobot import lerobot_episodes, read_lerobot, write_lerobot
 from dexprior.data.traces.robomimic import read_robomimic, robomimic_episodes, write_robomimic
@@ -124,7 +125,8 @@ def import_trace(
 
     Raises:
         UnknownName: no such format or episode.
-        BadInput: damaged, several episodes and none named, or clocks that cannot be believed; see the format's reader.
+        BadInput: damaged, several episodes and none named, or no channel whose clocks can be believed, or not that of
+            one that the layout names; see the format's reader.
     """
     path, chosen = Path(path), trace_format(format)
     names = chosen.episodes(path)
@@ -137,14 +139,18 @@ def import_trace(
         raise UnknownName("episode", name, names)
     with as_described(f"a recording of the format {format!r}", path):
         trace = chosen.read(path, name, layout or {})
-    try:
-        notes = check_clocks(trace.channels)
-    except BadInput as error:
-        raise BadInput(f"{path}, {name}: {error}") from None
+    notes: list[str] = []
+
+    def checked(channel: str, notes: list[str]) -> Made:
+        notes += check_clocks({channel: trace[channel]})
+        return trace[channel], ()
+
+    made = {channel: partial(checked, channel) for channel in trace.channels}
+    channels, _ = usable(made, layout or {}, notes, f"{path}, {name}")
     known = trace.info.get("notes", [])
     fresh = [note for note in notes if note not in known]
     return trace if not fresh else Trace(
-        channels=trace.channels, panel_hash=trace.panel_hash, info=trace.info | {"notes": [*known, *fresh]}
+        channels=channels, panel_hash=trace.panel_hash, info=trace.info | {"notes": [*known, *fresh]}
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ readers ignore and ours prefers. Features: `action` for a commanded channel (`ac
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,13 @@ import numpy as np
 from dexprior.artifacts import write_json
 from dexprior.data.lerobot import LeRobotFolder, layout, statistics
 from dexprior.data.lerobot.tables import Tables, table_of, write_tasks
-from dexprior.data.traces.channels import ChannelLayout, rename
+from dexprior.data.traces.channels import ChannelLayout, Meaning, laid_out, salvaged, usable
 from dexprior.data.traces.grid import rows_at
 from dexprior.data.traces.reader import read_trace
 from dexprior.data.traces.staging import staged
 from dexprior.data.traces.writer import write_trace
 from dexprior.errors import BadInput, UnknownName
-from dexprior.types import Channel, ChannelKind, Trace
+from dexprior.types import ChannelKind, Trace
 
 __all__ = ["lerobot_episodes", "read_lerobot", "write_lerobot"]
 
@@ -118,7 +119,7 @@ def read_lerobot(folder: Path, name: str, channels: Mapping[str, ChannelLayout])
 
     Raises:
         UnknownName: no such episode.
-        BadInput: no feature of numbers, or stamps and values that no channel can hold.
+        BadInput: no feature of numbers, or stamps and values that no channel can hold in one that the layout wants.
     """
     data = LeRobotFolder(folder)
     names = lerobot_episodes(folder)
@@ -127,45 +128,42 @@ def read_lerobot(folder: Path, name: str, channels: Mapping[str, ChannelLayout])
     episode = data.episodes[names.index(name)]
     sidecar = folder / _SIDECAR.format(episode_index=int(episode["episode_index"]))
     if sidecar.is_file():
-        trace = read_trace(sidecar)
-        return Trace(channels=rename(trace.channels, channels, sidecar), panel_hash=trace.panel_hash, info=trace.info)
+        return laid_out(read_trace(sidecar), channels, sidecar)
     rows = data.rows(episode)
     n = len(next(iter(rows.values()), ()))
     t = np.arange(n) / data.fps  # what the stamps are, before they became single precision
-    notes = [f"pictures are left out: {', '.join(data.video_keys)}"] if data.video_keys else []
+    pictures = [*data.video_keys, *data.image_keys, *data.depth_keys]
+    notes = [f"pictures are left out: {', '.join(pictures)}"] if pictures else []
     if "timestamp" in rows and (stray := np.abs(rows["timestamp"].ravel() - t).max(initial=0.0)) > _STRAY:
         t = rows["timestamp"].ravel()
         notes.append(f"time stamps stray {1000 * stray:.1f} ms from a constant rate and are kept as they are")
-    found, parts = {}, {}
+    made = {}
     for key, value in rows.items():
         if key in layout.INDEX_FEATURES:
             continue
         feature = data.features[key]
         about = feature.get("info") or {}
         kind = about.get("kind", _GROUPS.get(key.split(".")[0], "measured"))
-        try:
-            found[key] = Channel(
-                t=t,
-                t_host=t,
-                value=value.reshape(n, -1),
-                unit=about.get("unit", "1"),
-                frame=about.get("frame", "-"),
-                kind=kind,
-            )
-        except BadInput as error:
-            raise BadInput(f"{folder}, {name}: feature {key!r}: {error}") from None
-        if isinstance(feature.get("names"), list):
-            parts[key] = [str(part) for part in feature["names"]]
-    if not found:
+        meaning = Meaning(about.get("unit", "1"), about.get("frame", "-"), kind)
+        value, parts = value.reshape(n, -1), _parts(feature.get("names"))
+        parts = parts if len(parts) == value.shape[1] else []
+        made[key] = partial(salvaged, key, t, t, value, meaning, parts)
+    if not made:
         raise BadInput(f"{folder}, {name}: no feature of numbers beside the indices: {', '.join(data.features)}")
-    renamed = rename(found, channels, folder)
-    names_of = {said.source or new: new for new, said in channels.items()}
-    info: dict[str, Any] = {"names": {names_of.get(key, key): each for key, each in parts.items()}}
+    wanted = {said.source or channel for channel, said in channels.items()}
+    found, named = usable(made, wanted, notes, f"{folder}, {name}")
+    info: dict[str, Any] = {"names": named}
     if any(task := data.task_of(episode)):
         info["task"] = task[0]
     if notes:
         info["notes"] = notes
-    return Trace(channels=renamed, panel_hash="", info=info)
+    return laid_out(Trace(channels=found, panel_hash="", info=info), channels, folder)
+
+
+def _parts(names: Any) -> list[str]:
+    """Names of a feature's numbers: a list, or lists by group, as in {"motors": [...]}."""
+    groups = list(names.values()) if isinstance(names, dict) else [names]
+    return [str(part) for group in groups if isinstance(group, list) for part in group]
 
 
 def _keys(trace: Trace, names: Sequence[str]) -> dict[str, str]:
@@ -184,7 +182,6 @@ def _key(name: str, kind: ChannelKind) -> str:
 
 
 def _features(trace: Trace, names: Sequence[str]) -> dict[str, Any]:
-    parts = trace.info.get("names", {})
     described = {}
     for name, key in _keys(trace, names).items():
         channel = trace[name]
@@ -192,7 +189,7 @@ def _features(trace: Trace, names: Sequence[str]) -> dict[str, Any]:
         described[key] = {
             "dtype": "float32",
             "shape": [width],
-            "names": list(parts.get(name, [f"{name}.{k}" for k in range(width)])),
+            "names": list(trace.names(name) or (f"{name}.{k}" for k in range(width))),
             "info": {"unit": channel.unit, "frame": channel.frame, "kind": channel.kind},
         }
     return described

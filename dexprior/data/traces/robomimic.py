@@ -20,7 +20,7 @@ import numpy as np
 
 from dexprior.data.importers import ImportContext, ImportSettings
 from dexprior.data.importers.robomimic import ROBOMIMIC
-from dexprior.data.traces.channels import ChannelLayout, rename
+from dexprior.data.traces.channels import ChannelLayout, laid_out
 from dexprior.data.traces.grid import rows_at
 from dexprior.data.traces.staging import staged
 from dexprior.data.traces.writer import plain_info
@@ -105,9 +105,12 @@ def read_robomimic(path: Path, name: str, channels: Mapping[str, ChannelLayout])
         found = ROBOMIMIC.read(path, name, ImportContext(settings=ImportSettings()))
         if not found.signals:
             raise BadInput(f"{file}, {name}: no numbers but pictures only. " + " ".join(found.problems))
-        info: dict[str, Any] = {"notes": list(found.problems)} if found.problems else {}
+        notes = [*found.problems]
+        if found.views:
+            notes.append(f"pictures are left out: {', '.join(view.name for view in found.views)}")
+        info: dict[str, Any] = {"notes": notes} if notes else {}
         exact = Trace(channels=dict(found.signals), panel_hash="", info=info)
-    return Trace(channels=rename(exact.channels, channels, file), panel_hash=exact.panel_hash, info=exact.info)
+    return laid_out(exact, channels, file)
 
 
 def _exact(path: Path, demo: str) -> Trace | None:

@@ -3,9 +3,10 @@
 Read: sensor_msgs/JointState (position, velocity and effort, a channel each), geometry_msgs/PoseStamped, TwistStamped
 and WrenchStamped, std_msgs/Float64MultiArray, trajectory_msgs/JointTrajectory (its points, each at the time at which it
 is due; those that a later message replaces before are left out). `header.stamp` is `t`, the bag's receive time is
-`t_host`; messages without a header, and topics whose stamps are all zero, have the receive time twice. std_msgs/String
-on a topic `events` becomes events. A topic is commanded if it is a trajectory or its name says command, cmd, goal,
-target, setpoint, desired or reference; a layout overrides that.
+`t_host`; messages without a header, and topics whose stamps are all zero, have the receive time twice. Numbers are put
+into the order of the names of a topic's first message. A sample or channel that cannot be used is left out, with a
+note. std_msgs/String on a topic `events` becomes events. A topic is commanded if it is a trajectory or its name says
+command, cmd, goal, target, setpoint, desired or reference; a layout overrides that.
 
 Written: the message type that suits a channel's unit and width, Float64MultiArray for the rest, with the source's time
 as padding before the data (`layout.data_offset` = 1, which ROS' readers skip). What ROS has no place for (unit, kind,
@@ -22,13 +23,14 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dexprior.config import to_plain
-from dexprior.data.traces.channels import ChannelLayout, Meaning, rename
+from dexprior.data.traces.channels import ChannelLayout, Made, Meaning, laid_out, salvaged, usable
 from dexprior.data.traces.events import events_of
 from dexprior.data.traces.staging import staged
 from dexprior.data.traces.writer import ChannelSpec, plain_info
@@ -175,15 +177,17 @@ def read_rosbag(path: Path, layout: Mapping[str, ChannelLayout]) -> Trace:
         raise BadInput(
             f"{path}: no topic that can be read, it holds {held}; types that are read: {', '.join(MESSAGES)}"
         )
-    channels = {name: _channel(path, name, each, notes, stamped=bool(about)) for name, each in samples.items()}
-    info: dict[str, Any] = {"names": {name: list(s.names) for name, s in samples.items() if s.names}}
+    named = {name: replace(said, source=_source(said), field=None) for name, said in layout.items()}
+    made = {name: partial(_channel, name, each, bool(about)) for name, each in samples.items()}
+    wanted = made if about else {said.source for said in named.values() if said.source}
+    channels, names = usable(made, wanted, notes, path)
+    info: dict[str, Any] = {"names": names}
     if texts:
         info["events"] = [[host, host, text] for host, text in texts]
     trace = _ours(path, channels, about) if about else Trace(channels=channels, panel_hash="", info=info)
     if notes:
         trace.info["notes"] = [*trace.info.get("notes", []), *notes]
-    named = {name: replace(said, source=_source(said), field=None) for name, said in layout.items()}
-    return replace(trace, channels=rename(trace.channels, named, path))
+    return laid_out(trace, named, path)
 
 
 def _check_metadata(folder: Path) -> None:
@@ -210,7 +214,11 @@ def _take(samples: dict[str, _Samples], topic: str, kind: str, number: int, host
     began: float | None = None
     for part, t, value, names in read(message):
         name = _name(topic, part)
-        if name in samples and samples[name].names != names:
+        names = names if len(names) == len(set(names)) == len(value) else ()
+        known = samples[name].names if name in samples else names
+        if known != names and set(known) == set(names):  # the names say which number is which, not the order
+            value, names = [value[names.index(joint)] for joint in known], known
+        elif known != names:
             name = _name(topic, f"{part}.{'+'.join(names)}")  # another publisher on the same topic: other joints
         if name not in samples:
             unit, frame, sense = meanings[part]
@@ -232,25 +240,18 @@ def _take(samples: dict[str, _Samples], topic: str, kind: str, number: int, host
         made.message.append(number)
 
 
-def _channel(path: Path, name: str, samples: _Samples, notes: list[str], *, stamped: bool) -> Channel:
+def _channel(name: str, samples: _Samples, stamped: bool, notes: list[str]) -> Made:
     widths = [len(value) for value in samples.value]
     if len(set(widths)) > 1:
         k = next(k for k, width in enumerate(widths) if width != widths[0])
-        raise BadInput(f"{path}: channel {name!r}: message {k} holds {widths[k]} numbers, the first {widths[0]}")
+        raise BadInput(f"channel {name!r}: message {k} holds {widths[k]} numbers, the first {widths[0]}")
     t_host, value = np.array(samples.t_host), np.array(samples.value, dtype=np.float64)
     if None in samples.t or not (stamped or any(samples.t)):
         t = t_host
         notes.append(f"channel {name!r}: no time stamps, t is the time at which the bag received it")
     else:
         t = np.array(samples.t, dtype=np.float64)
-    again = np.concatenate([[False], np.diff(t) == 0])
-    if again.any():
-        notes.append(f"channel {name!r}: {int(again.sum())} message(s) with the stamp of the one before are left out")
-    unit, frame, kind = samples.meaning
-    try:
-        return Channel(t=t[~again], t_host=t_host[~again], value=value[~again], unit=unit, frame=frame, kind=kind)
-    except BadInput as error:
-        raise BadInput(f"{path}: channel {name!r}: {error}") from None
+    return salvaged(name, t, t_host, value, samples.meaning, samples.names, notes)
 
 
 def _ours(path: Path, found: Mapping[str, Channel], about: Mapping[str, Any]) -> Trace:
@@ -350,8 +351,7 @@ class _Plan:
             raise BadInput(f"channel {name!r} cannot be a topic: letters, digits and _, parts separated by a dot")
         self.name, self.channel, self.make = name, channel, make
         width = channel.value.shape[1]
-        names = trace.info.get("names", {}).get(name) or trace.info.get("joints") or []
-        self.names = tuple(map(str, names)) if len(names) == width else tuple(f"joint{k}" for k in range(width))
+        self.names = trace.names(name) or tuple(f"joint{k}" for k in range(width))
         part = {"rad": "position", "rad/s": "velocity", "N m": "effort"}.get(channel.unit, "")
         kinds = {("m, 1", 7): "PoseStamped", ("m/s, rad/s", 6): "TwistStamped", ("N, N m", 6): "WrenchStamped"}
         if channel.kind == "commanded" and channel.unit == "rad":

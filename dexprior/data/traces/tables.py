@@ -8,7 +8,8 @@ One table, FILE.csv, has one row a time and comes in two forms:
 
 - An arm's motion, as `dexprior ledger report` reads it: `t`, `JOINT_command` and `JOINT_measured` [rad], optionally
   `t_measured`; it becomes the channels `command` and `measured`.
-- Anything else: `t`, optionally `t_host`, and `CHANNEL` or `CHANNEL.COMPONENT`. What a channel means is said by its
+- Anything else: a time (`t`, `timestamp`, `time_ms` and the like), optionally `t_host`, and `CHANNEL` or
+  `CHANNEL.COMPONENT`. What a channel means is said by its
   name (`dexprior.data.traces.channels.KNOWN`) or by a layout. A row in which a channel's cells are all empty holds no
   sample of it.
 
@@ -20,7 +21,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +32,9 @@ from jaxtyping import Float
 
 from dexprior.artifacts import write_atomic, write_json
 from dexprior.config import config, validate
-from dexprior.data.traces.channels import ChannelLayout, meaning_of, rename
+from dexprior.data.traces.channels import ChannelLayout, Made, in_si, laid_out, meaning_of, names_of, salvaged, usable
 from dexprior.data.traces.events import events_of
+from dexprior.data.traces.joints import motion_columns, pair_joints
 from dexprior.data.traces.staging import check_free, staged
 from dexprior.data.traces.writer import ChannelSpec, plain_info
 from dexprior.errors import BadInput, ConfigError
@@ -44,6 +48,7 @@ from dexprior.reading import (
     read_text,
     shown,
     text_of,
+    time_column,
     to_number,
 )
 from dexprior.types import Channel, Trace
@@ -98,34 +103,58 @@ def read_csv(path: Path, layout: Mapping[str, ChannelLayout]) -> Trace:
     if path.is_dir():
         return _read_folder(path, layout)
     columns, table, notes = _table(path)
-    if "t" not in columns:
+    time = time_column(columns)
+    if time is None:
         raise BadInput(f"{path}: no column 't' [s]; it has: {', '.join(columns)}")
     if any(c.endswith("_command") for c in columns):
         return _read_motion(path, columns, table, notes, layout)
-    t = table[:, columns.index("t")]
+    t = table[:, columns.index(time[0])] * time[1]
     host = table[:, columns.index("t_host")] if "t_host" in columns else t
     groups: dict[str, list[int]] = {}
     for k, column in enumerate(columns):
-        if column not in ("t", "t_host"):
-            groups.setdefault(column.partition(".")[0], []).append(k)
+        if column not in (time[0], "t_host"):
+            groups.setdefault(_group(column)[0], []).append(k)
     sources = {said.source or name: name for name, said in layout.items()}
     if unknown := sorted(set(sources) - set(groups)):
         raise BadInput(f"{path} holds no {', '.join(unknown)} that the layout names; it has: {', '.join(groups)}")
-    channels: dict[str, Channel] = {}
-    names: dict[str, list[str]] = {}
+    made = {}
     for source, places in groups.items():
         name = sources.get(source, source)
-        unit, frame, kind = meaning_of(name, layout)
-        value = table[:, places]
-        there = ~np.isnan(value).all(axis=1)
-        channels[name] = _made(
-            path, name, t=t[there], t_host=host[there], value=value[there], unit=unit, frame=frame, kind=kind
-        )
-        parts = [columns[k].partition(".")[2] for k in places]
-        names |= {name: parts} if all(parts) else {}
-    if not channels:
+        said = layout.get(name, ChannelLayout())
+        parts = [_group(columns[k])[1] for k in places]
+        names = names_of(name, len(places), said, parts if all(parts) else ())
+        made[name] = partial(_channel, name, t, host, table[:, places], said, names)
+    if not made:
         raise BadInput(f"{path}: no column CHANNEL beside the clocks; it has: {', '.join(columns)}")
-    return Trace(channels=channels, panel_hash="", info=_info(notes, names))
+    for name in made:
+        meaning_of(name, layout)  # a unit that nobody says is asked for, and no channel is left out for it
+    channels, named = usable(made, layout, notes, path)
+    return Trace(channels=channels, panel_hash="", info=_info(notes, named))
+
+
+def _group(column: str) -> tuple[str, str]:
+    """Channel and component of a column; LeRobot's observations are channels each."""
+    channel, _, part = column.partition(".")
+    if channel == "observation" and "." in part:
+        inner, _, part = part.partition(".")
+        channel = f"observation.{inner}"
+    return channel, part
+
+
+def _channel(
+    name: str,
+    t: np.ndarray,
+    host: np.ndarray,
+    value: np.ndarray,
+    said: ChannelLayout,
+    names: Sequence[str],
+    notes: list[str],
+) -> Made:
+    """A channel of the rows in which its cells are not all empty."""
+    there = ~np.isnan(value).all(axis=1)
+    meaning = meaning_of(name, {name: said})
+    channel, names = salvaged(name, t[there], host[there], value[there], meaning, names, notes)
+    return in_si(name, channel, said), tuple(names)
 
 
 def _info(notes: list[str], names: Mapping[str, list[str]]) -> dict[str, Any]:
@@ -162,7 +191,7 @@ def _read_folder(folder: Path, layout: Mapping[str, ChannelLayout]) -> Trace:
         info["events"] = events
     if notes:
         info["notes"] = notes
-    return Trace(channels=rename(channels, layout, folder), panel_hash=about.panel_hash, info=info)
+    return laid_out(Trace(channels=channels, panel_hash=about.panel_hash, info=info), layout, folder)
 
 
 @config
@@ -220,16 +249,21 @@ def _write_motion(trace: Trace, out: Path) -> list[str]:
     for name, channel in trace.channels.items():
         if channel.unit != "rad":
             raise BadInput(f"channel {name!r} is in {channel.unit!r}: a motion's table is in rad; give a folder")
-    if sent.value.shape != seen.value.shape:
+    if len(sent.t) != len(seen.t):
         raise BadInput(
-            f"command has {sent.value.shape}, measured {seen.value.shape} samples and joints: one table has a row for "
-            "both; give a folder (out=NAME without .csv)"
+            f"command has {len(sent.t)} samples, measured {len(seen.t)}: one table has a row for both; give a folder "
+            "(out=NAME without .csv)"
         )
     check_free(out)
-    joints = trace.info.get("joints") or [f"joint{k}" for k in range(sent.value.shape[1])]
+    pairs = pair_joints(trace, "command", "measured", out)
+    joints = pairs.joints
     columns = ["t", *(f"{joint}_command" for joint in joints), *(f"{joint}_measured" for joint in joints), "t_measured"]
+    sent, seen = (
+        replace(channel, value=channel.value[:, of]) for channel, of in ((sent, pairs.command), (seen, pairs.measured))
+    )
     write_atomic(out, _text(columns, [sent.t, *sent.value.T, *seen.value.T, seen.t]).encode())
     lost = ["t_host, frames, panel_hash and info are left out: one table of a motion has no place for them"]
+    lost += pairs.notes
     return lost + (["the events are left out"] if events_of(trace.info) else [])
 
 
@@ -240,17 +274,20 @@ def _read_motion(
     notes: list[str],
     layout: Mapping[str, ChannelLayout],
 ) -> Trace:
-    joints = [c.removesuffix("_command") for c in columns if c.endswith("_command")]
-    if lacking := [f"{joint}_measured" for joint in joints if f"{joint}_measured" not in columns]:
-        raise BadInput(f"{path}: no column {', '.join(lacking)}; it has: {', '.join(columns)}")
-    clocks = {"command": "t", "measured": "t_measured" if "t_measured" in columns else "t"}
-    channels = {}
-    for name, clock in clocks.items():
-        t, value = table[:, columns.index(clock)], table[:, [columns.index(f"{joint}_{name}") for joint in joints]]
-        unit, frame, kind = meaning_of(name, {})
-        channels[name] = _made(path, name, t=t, t_host=t, value=value, unit=unit, frame=frame, kind=kind)
-    info = {"joints": joints} | ({"notes": notes} if notes else {})
-    return Trace(channels=rename(channels, layout, path), panel_hash="", info=info)
+    motion = motion_columns(columns)
+    if motion is None or not motion.joints:
+        raise BadInput(f"{path}: no joint has both JOINT_command and JOINT_measured; it has: {', '.join(columns)}")
+    notes += motion.notes
+    made = {}
+    for k, name in enumerate(("command", "measured")):
+        clock = "t_measured" if k and "t_measured" in columns else motion.t
+        t = table[:, columns.index(clock)] * (1.0 if clock == "t_measured" else motion.seconds)
+        value = table[:, [columns.index(pair[k]) for pair in motion.joints.values()]]
+        made[name] = partial(salvaged, name, t, t, value, meaning_of(name, {}), list(motion.joints))
+    channels, names = usable(made, made, notes, path)
+    whole = all(found == list(motion.joints) for found in names.values())
+    info = {"joints": list(motion.joints)} if whole else {"names": names}
+    return laid_out(Trace(channels=channels, panel_hash="", info=info | _info(notes, {})), layout, path)
 
 
 def _text(columns: list[str], arrays: list[np.ndarray]) -> str:

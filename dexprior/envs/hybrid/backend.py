@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from dexprior.collision import Surrogate
-from dexprior.collision.hybrid import HybridConfig, Side
+from dexprior.collision.hybrid import HybridConfig, Side, warn_untouched
 from dexprior.envs.hybrid.engine import HybridEngine
 from dexprior.envs.sim import SimBackend
 from dexprior.errors import BadInput
@@ -62,6 +62,13 @@ class HybridBackend(SimBackend):
             return HybridEngine(batch, watched, collision_model, phi, config, sample=sample, seed=seed)
 
         super().__init__(task, n, around=around, **options)
+        self._asked = tuple(pairs or ())
+
+    def close(self) -> None:
+        """Warn of pairs that were asked for and never touched."""
+        if any(data.time > 0 for data in self.engine.hybrid.data):
+            warn_untouched(self._asked, self.engine.hybrid.touched)
+        super().close()
 
     @classmethod
     def load(

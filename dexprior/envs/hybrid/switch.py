@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 from jaxtyping import Float
 
-from dexprior.collision.hybrid import HybridConfig, HybridStep, HybridStepper, Side
+from dexprior.collision.hybrid import HybridConfig, HybridStep, HybridStepper, Side, warn_untouched
 from dexprior.envs.hybrid.backend import HybridBackend
 from dexprior.envs.sim import SimBackend
 from dexprior.envs.tasks import TaskEnv, TaskVectorEnv
@@ -78,7 +78,8 @@ def hybridize(
             - (model, data) of MuJoCo: returns its `HybridStepper`;
             - a Gymnasium environment on MuJoCo, wrapped or not (`MujocoEnv`, or a robot environment of
               gymnasium-robotics): its stepping is replaced, it is returned itself, and `env.unwrapped.hybrid` is the
-              `HybridStep` with the counts; its sensors show an impact for one of its steps (`env.dt`), as a mean;
+              `HybridStep` with the counts; its sensors show an impact for one of its steps (`env.dt`), as a mean; its
+              `close` warns of pairs that never touched (`hybrid.touched`);
             - a `SimBackend`: returns a `HybridBackend` of the same task, worlds and family;
             - `TaskEnv` or `TaskVectorEnv` on such a backend: its backend is replaced, and it is returned itself; reset
               it then.
@@ -142,3 +143,11 @@ def _replace_stepping(env: Any, hybrid: HybridStep) -> None:
         )
     setattr(env, found[0], places[found[0]])
     env.hybrid = hybrid
+    if callable(close := getattr(env, "close", None)):
+
+        def closed(*args: Any, **kwargs: Any) -> Any:
+            if env.data.time > 0 or hybrid.touched:
+                warn_untouched(hybrid.pairs, hybrid.touched)
+            return close(*args, **kwargs)
+
+        env.close = closed

@@ -4,12 +4,13 @@ from dexprior.transfer.arm.alignment import Estimate, LagFit, fit_lag
 from dexprior.transfer.arm.backlash import BacklashFit, fit_backlash, play
 from dexprior.transfer.arm.departure import Departure, first_departure
 from dexprior.transfer.arm.ledger import ArmLedger, JointRecord, MotionRecord, measure_arm
-from dexprior.transfer.arm.logs import ArmLog, is_arm_log, read_arm_log, read_arm_logs, read_table
+from dexprior.transfer.arm.logs import Angle, ArmLog, is_arm_log, read_arm_log, read_arm_logs, read_table
 from dexprior.transfer.arm.repeats import NoiseFloor, find_period, noise_floor
 from dexprior.transfer.arm.report import next_steps, write_arm_report
 from dexprior.transfer.arm.settings import ArmReportConfig
 
 __all__ = [
+    "Angle",
     "ArmLedger",
     "ArmLog",
     "ArmReportConfig",

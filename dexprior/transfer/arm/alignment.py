@@ -17,7 +17,17 @@ from jaxtyping import Float, Int
 
 from dexprior.transfer.arm.settings import ArmReportConfig
 
-__all__ = ["Blocks", "Estimate", "LagFit", "expand", "fit_lag", "lag_bounds", "parabola", "squared_residuals"]
+__all__ = [
+    "Blocks",
+    "Estimate",
+    "LagFit",
+    "expand",
+    "fit_lag",
+    "lag_bounds",
+    "parabola",
+    "precedes",
+    "squared_residuals",
+]
 
 _STEP = 0.005  # [s] of the grid of lags
 _CELLS = 4  # starting points of moving blocks a block length
@@ -205,6 +215,18 @@ def fit_lag(
         # a lag may be unknown where the command moves once, and yet gain and offset predict well
         prediction=gain[0] * shifted + constant if explained >= settings.explained else held,
     )
+
+
+def precedes(dt: float, *lags: Estimate | None) -> bool:
+    """Whether one of some lags lies below zero by more than half a sample: an arm that moves before it is told.
+
+    No arm does. Columns of command and measurement are swapped then, or the clock of one of them is set apart.
+
+    Args:
+        dt: step of the measurement [s].
+        lags: that are known [s].
+    """
+    return any(lag is not None and lag.high < -dt / 2 for lag in lags)
 
 
 def lag_bounds(settings: ArmReportConfig, period: float | None) -> tuple[float, float]:

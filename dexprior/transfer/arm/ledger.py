@@ -13,18 +13,22 @@ from jaxtyping import Float
 from dexprior.artifacts import make_header
 from dexprior.config import to_plain
 from dexprior.errors import BadInput
-from dexprior.families import ACTUATOR_DELAY, BACKLASH, Parameter, ParameterFamily
+from dexprior.families import ACTUATOR_DELAY, BACKLASH, Parameter, ParameterFamily, by_joint
 from dexprior.stats.robust import MAD_TO_STD
-from dexprior.transfer.arm.alignment import Estimate, LagFit, fit_lag
+from dexprior.transfer.arm.alignment import Estimate, LagFit, fit_lag, precedes
 from dexprior.transfer.arm.backlash import BacklashFit, fit_backlash
 from dexprior.transfer.arm.departure import Departure, first_departure
-from dexprior.transfer.arm.logs import ArmLog, read_arm_logs
+from dexprior.transfer.arm.logs import Angle, ArmLog, read_arm_logs
 from dexprior.transfer.arm.repeats import NoiseFloor, block_length, noise_floor
 from dexprior.transfer.arm.settings import ArmReportConfig
 
 __all__ = ["ArmLedger", "JointRecord", "MotionRecord", "measure_arm"]
 
 SCHEMA = "dexprior.arm-ledger/1"
+Span = tuple[float, float, float]
+"""A number and the ends of its interval."""
+
+_ECHO = 1e-6  # [rad] below which a measurement is its command, which no servo reaches
 _TURNED = (40.0, 80.0)  # gains between which command and measurement are radians and degrees (57.3)
 
 
@@ -41,6 +45,8 @@ class JointRecord:
     """Root mean square of measurement minus command [rad]."""
     left: float
     """The same of measurement minus prediction [rad]."""
+    impossible: str = ""
+    """Why no arm can have done this, so that neither its lag nor its backlash is one; empty where one can."""
 
     @property
     def mostly_dead_band(self) -> bool:
@@ -55,6 +61,7 @@ class JointRecord:
             "lag_s": lag.lag.as_dict() if lag.lag else None,
             "lag_reason": lag.reason,
             "lag_mostly_dead_band": self.mostly_dead_band,
+            "impossible": self.impossible,
             "lag_halves_s": list(lag.halves) if lag.halves else None,
             "gain": lag.gain.as_dict() if lag.gain else None,
             "static_error_rad": lag.offset,
@@ -161,30 +168,26 @@ class ArmLedger:
         }
 
     def family(self) -> ParameterFamily:
-        """Delay and backlash as a parameter family: normal, with median and robust spread over joints and motions,
-        cut at the 5th percentile of all lower ends of intervals and the 95th of all upper ones.
+        """Delay and backlash as a parameter family: normal, with median and robust spread over motions, cut at the 5th
+        percentile of all lower ends of intervals and the 95th of all upper ones.
 
-        The delay is the one beside the backlash where both are identifiable, as the family applies both.
+        One for all joints where they are alike, else one a joint (`families.by_joint`). The delay is the one beside the
+        backlash where both are identifiable, as the family applies both. What no arm can have done says nothing.
         """
-        records = [r for m in self.motions for r in m.joints]
-        delays = [found for r in records if (found := r.backlash.delay or r.lag.lag)]
-        widths = [r.backlash.width for r in records if r.backlash.width]
-        parameters = []
-        for name, unit, estimates in ((ACTUATOR_DELAY, "s", delays), (BACKLASH, "rad", widths)):
-            if estimates:
-                low = max(float(np.quantile(np.array([e.low for e in estimates]), 0.05, method="lower")), 0.0)
-                high = max(float(np.quantile(np.array([e.high for e in estimates]), 0.95, method="higher")), low + 1e-6)
-                values = np.array([e.value for e in estimates])
-                middle = float(np.clip(np.median(values), low, high))
-                spread = float(np.median(np.abs(values - middle))) * MAD_TO_STD
-                parameters.append(
-                    Parameter(
-                        name=name, unit=unit, low=low, high=high, distribution="normal", mean=middle,
-                        std=max(spread, (high - low) / 12), target=f"world/-/{name}", provenance="measured",
-                        identifiable=True,
-                    )
-                )  # fmt: skip
-        return ParameterFamily("arm-logs", tuple(parameters))
+        delays: dict[str, list[Span]] = {}
+        widths: dict[str, list[Span]] = {}
+        for r in (r for m in self.motions for r in m.joints if not r.impossible):
+            for spans, found in ((delays, r.backlash.delay or r.lag.lag), (widths, r.backlash.width)):
+                if found is not None:
+                    spans.setdefault(r.joint, []).append((found.value, found.low, found.high))
+        return ParameterFamily(
+            "arm-logs",
+            tuple(
+                _parameter(name, target, unit, spans)
+                for kind, unit, measured in ((ACTUATOR_DELAY, "s", delays), (BACKLASH, "rad", widths))
+                for (name, target), spans in by_joint(kind, measured, self.settings.joints).items()
+            ),
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Plain data."""
@@ -198,8 +201,28 @@ class ArmLedger:
         }
 
 
-def measure_arm(folder: str | Path, settings: ArmReportConfig | None = None, *, seed: int = 0) -> ArmLedger:
+def _parameter(name: str, target: str, unit: str, spans: list[Span]) -> Parameter:
+    values, lows, highs = np.array(spans).T
+    low = max(float(np.quantile(lows, 0.05, method="lower")), 0.0)
+    high = max(float(np.quantile(highs, 0.95, method="higher")), low + 1e-6)
+    middle = float(np.clip(np.median(values), low, high))
+    spread = float(np.median(np.abs(values - middle))) * MAD_TO_STD
+    return Parameter(
+        name=name, unit=unit, low=low, high=high, distribution="normal", mean=middle,
+        std=max(spread, (high - low) / 12), target=target, provenance="measured", identifiable=True,
+    )  # fmt: skip
+
+
+def measure_arm(
+    folder: str | Path, settings: ArmReportConfig | None = None, *, units: Angle = "rad", seed: int = 0
+) -> ArmLedger:
     """Read and measure every motion of a folder.
+
+    Args:
+        folder: of logs.
+        settings: how.
+        units: of the angles in CSVs.
+        seed: of the bootstrap.
 
     Raises:
         BadInput: the folder holds nothing that can be used, or settings that contradict each other.
@@ -209,7 +232,7 @@ def measure_arm(folder: str | Path, settings: ArmReportConfig | None = None, *, 
         raise BadInput(f"lags from {settings.earliest} to {settings.latest} s: the first must be the smaller")
     if not 0 < settings.level < 1:
         raise BadInput(f"level = {settings.level} must lie between 0 and 1")
-    logs, refused = read_arm_logs(folder)
+    logs, refused = read_arm_logs(folder, units)
     motions = []
     for log in logs:
         try:
@@ -257,9 +280,16 @@ def _joint(
     )  # fmt: skip
     kept = t >= t[0] + settings.settle
     residual = measured - lag.prediction
+    raw = float(np.sqrt(np.mean((measured - command)[kept] ** 2)))
+    impossible = ""
+    if precedes(float(t[1] - t[0]), lag.lag, backlash.delay):
+        impossible = "it moves before it is told"
+    elif raw < _ECHO and lag.lag is not None:
+        impossible = "its measurement is its command"
     return JointRecord(
         joint=name, lag=lag, backlash=backlash, floor=floor,
         departure=first_departure(name, t, residual, settings, resolution=resolution),
-        raw=float(np.sqrt(np.mean((measured - command)[kept] ** 2))),
+        raw=raw,
         left=float(np.sqrt(np.mean(residual[kept] ** 2))),
+        impossible=impossible,
     )  # fmt: skip

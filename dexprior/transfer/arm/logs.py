@@ -5,26 +5,30 @@ Four forms are read.
 - A folder a motion, as the SO-101 recordings of isaac-sim2real/sage (Apache-2.0) have it: `joint_list.txt` (a name a
   line), `control.csv` and `state_motor.csv` with the columns `timestamp` [microseconds] and `positions`, a JSON list
   [rad] in the order of the joints; optionally `event.csv` with `timestamp` and `event`.
-- A file a motion, `NAME.csv`: `t` [s], and `JOINT_command` and `JOINT_measured` [rad] for every joint; optionally
+- A file a motion, `NAME.csv`: `t` [s] (or `timestamp`, `time_ms` and the like), and `JOINT_command` and
+  `JOINT_measured` [rad] for every joint, or LeRobot's `action.JOINT` and `observation.state.JOINT`; optionally
   `t_measured` [s], where the measurements have a clock of their own.
 - A trace a motion, `NAME.mcap` (docs/traces.md), with one commanded and one measured channel in rad, called `command`
-  and `measured` where there are several; `info["joints"]`, or `info["names"]` of the command, names their numbers.
+  and `measured` where there are several; their numbers are paired by their names (`Trace.names`).
 - A JSON file a motion, `NAME.json`, of one servo on a test bench (`dexprior.transfer.servo.logs`); its joint is
   called `servo`, and only what comes before the motor is switched off is used.
 
-Any CSV or JSON may be gzipped. A CSV that was cut off (a gzip stream without its end, half a last record) is read as
-far as it is whole, and says so in `ArmLog.notes`; anything else that is wrong is refused by name.
+Angles of CSVs may be degrees, where that is said. Any CSV or JSON may be gzipped. A CSV that was cut off (a gzip stream
+without its end, half a last record) is read as far as it is whole; single records that are not finite or whose stamp
+is not after the one before are left out, and so is a joint that is never finite. `ArmLog.notes` says so; anything else
+that is wrong is refused by name.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
-from dexprior.data.traces import events_of, read_trace
+from dexprior.data.traces import events_of, increasing, motion_columns, pair_joints, read_trace
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.reading import (
     gunzipped,
@@ -35,13 +39,20 @@ from dexprior.reading import (
     read_bytes,
     read_text,
     text_of,
+    time_column,
     to_number,
 )
 from dexprior.transfer.servo.logs import read_servo_entries
 from dexprior.types import Channel, ChannelKind, Trace
 
-__all__ = ["ArmLog", "is_arm_log", "read_arm_log", "read_arm_logs", "read_table"]
+__all__ = ["Angle", "ArmLog", "is_arm_log", "read_arm_log", "read_arm_logs", "read_table"]
 
+Angle = Literal["rad", "deg"]
+"""What the angles of a log may be in."""
+
+_RADIANS: dict[str, float] = {"rad": 1.0, "deg": np.pi / 180}
+_LOST = 0.1  # share of the records that may be left out...
+_OUT_OF_ORDER = 2  # ...and how many in a row by their stamps: more is a clock that was set
 _FEWEST = 100  # samples; below, neither a lag nor an interval means anything
 _GAP = 0.25  # [s] longest pause between two records: a longer one is a lost connection or a clock that jumped
 _SHORTEST = 100.0  # [us] between two records
@@ -125,25 +136,16 @@ class ArmLog:
         Times are the source's where both channels have one clock, else the host's, which they share.
 
         Raises:
-            BadInput: no such channel, several of which none is called `command` or `measured`, another unit than rad,
-                or names that do not suit the numbers.
+            BadInput: no such channel, several of which none is called `command` or `measured`, one of no angles,
+                or joints that cannot be paired.
         """
         sent_name, sent = _joint_channel(trace, name, "command", "commanded")
-        _, seen = _joint_channel(trace, name, "measured", "measured")
-        if sent.value.shape[1] != seen.value.shape[1]:
-            raise BadInput(
-                f"{name}: the command has {sent.value.shape[1]} joints, the measurement {seen.value.shape[1]}"
-            )
-        given = trace.info.get("joints") or trace.info.get("names", {}).get(sent_name)
-        joints = tuple(str(joint) for joint in given or (f"joint{k}" for k in range(sent.value.shape[1])))
-        if len(joints) != sent.value.shape[1] or len(set(joints)) != len(joints):
-            raise BadInput(
-                f"{name}: {len(joints)} joint names for {sent.value.shape[1]} joints, or one twice: {', '.join(joints)}"
-            )
+        seen_name, seen = _joint_channel(trace, name, "measured", "measured")
+        pairs = pair_joints(trace, sent_name, seen_name, name)
         for channel, label in ((sent, "command"), (seen, "measured")):
             if len(channel.t) < _FEWEST:
                 raise BadInput(f"{name}: {len(channel.t)} samples of {label}; at least {_FEWEST} are needed")
-        notes = [str(note) for note in trace.info.get("notes", ())]
+        notes = [*trace.info.get("notes", ()), *pairs.notes]
         offsets = [float(np.median(channel.t_host - channel.t)) for channel in (sent, seen)]
         shared = abs(offsets[0] - offsets[1]) <= _SHARED
         if not shared:
@@ -151,8 +153,8 @@ class ArmLog:
         clocks = [channel.t if shared else channel.t_host for channel in (sent, seen)]
         zero = min(float(clock[0]) for clock in clocks)
         return cls(
-            name=name, joints=joints, t_command=clocks[0] - zero, command=sent.value, t_measured=clocks[1] - zero,
-            measured=seen.value, notes=tuple(notes),
+            name=name, joints=pairs.joints, t_command=clocks[0] - zero, command=sent.value[:, pairs.command],
+            t_measured=clocks[1] - zero, measured=seen.value[:, pairs.measured], notes=tuple(notes),
             events=tuple(((e.t if shared else e.t_host) - zero, e.name) for e in events_of(trace.info)),
         )  # fmt: skip
 
@@ -163,8 +165,12 @@ class ArmLog:
         )
 
 
-def read_arm_logs(folder: str | Path) -> tuple[list[ArmLog], dict[str, str]]:
-    """All motions of a folder by name, and those that cannot be used with the reason.
+def read_arm_logs(folder: str | Path, units: Angle = "rad") -> tuple[list[ArmLog], dict[str, str]]:
+    """All motions of a folder, each under a name of its own, and those that cannot be used with the reason.
+
+    Args:
+        folder: of logs.
+        units: of the angles in CSVs.
 
     Raises:
         BadInput: no such folder, no log in it, or none that can be used.
@@ -179,33 +185,41 @@ def read_arm_logs(folder: str | Path) -> tuple[list[ArmLog], dict[str, str]]:
             f"{folder} holds no log: neither folders with control.csv and state_motor.csv, nor files NAME.csv or "
             f"NAME.json (also .gz), nor traces NAME.mcap{'; there are some in ' + ', '.join(below) if below else ''}"
         )
-    logs, refused = [], {}
-    for path in paths:
+    logs, refused, stems = [], {}, [_stem(path) for path in paths]
+    for path, stem in zip(paths, stems):
+        name = stem if stems.count(stem) == 1 else path.name  # run.csv beside run.mcap
         try:
-            logs.append(read_arm_log(path))
+            logs.append(replace(read_arm_log(path, units), name=name))
         except BadInput as error:
-            refused[_stem(path)] = str(error)
+            refused[name] = str(error)
     if not logs:
         raise BadInput(f"{folder}: no log can be used. " + " ".join(refused.values()))
     return logs, refused
 
 
-def read_arm_log(path: str | Path) -> ArmLog:
+def read_arm_log(path: str | Path, units: Angle = "rad") -> ArmLog:
     """One motion: a folder, a CSV or JSON file, or a trace.
 
+    Args:
+        path: of the log.
+        units: of the angles in a CSV; a trace states its own.
+
     Raises:
-        BadInput: a file, column or joint that is missing, values that are not finite or not radians, a clock that
-            jumps, drifts or disagrees with the other one, or too little that is whole.
+        BadInput: a file, column or joint that is missing, many values that are not finite, values that are not
+            radians, a clock that jumps, drifts or disagrees with the other one, or too little that is whole.
     """
     path = Path(path)
     if not path.exists():
         raise BadInput(f"no log at {path}")
-    if path.is_dir():
-        log = _read_folder(path)
-    elif path.suffix == ".mcap":
+    if path.suffix == ".mcap" and not path.is_dir():
         log = _read_mcap(path)
+    elif path.name.endswith((".json", ".json.gz")) and not path.is_dir():
+        log = _read_servo(path)
     else:
-        log = _read_servo(path) if path.name.endswith((".json", ".json.gz")) else _read_file(path)
+        log = _read_folder(path) if path.is_dir() else _read_file(path)
+        factor = _RADIANS[units]
+        log = replace(log, command=log.command * factor, measured=log.measured * factor)
+    log = _mended(log)
     for label, t, value in (("command", log.t_command, log.command), ("measured", log.t_measured, log.measured)):
         _check_clock(path, label, t)
         _check_values(path, label, t, value, log.joints)
@@ -292,18 +306,19 @@ def _read_servo(path: Path) -> ArmLog:
 
 def _joint_channel(trace: Trace, where: str, name: str, kind: ChannelKind) -> tuple[str, Channel]:
     found = {n: c for n, c in trace.channels.items() if c.kind == kind}
-    angles = {n: c for n, c in found.items() if c.unit == "rad"}
+    angles = {n: c for n, c in found.items() if c.unit in _RADIANS}
     if name in found:
         angles = {name: found[name]}
     if len(angles) != 1:
         has = ", ".join(f"{n} ({c.kind}, {c.unit})" for n, c in trace.channels.items())
         raise BadInput(
-            f"{where}: {len(angles)} {kind} channels in rad, one is needed, or one called {name!r}; it has {has}"
+            f"{where}: {len(angles)} {kind} channels in rad, one is needed, or one called {name!r}; it has {has}. A "
+            f"layout says units and names, e.g. {name}: {{unit: deg, source: ...}} (docs/traces.md)"
         )
     chosen, channel = next(iter(angles.items()))
-    if channel.unit != "rad":
-        raise BadInput(f"{where}: channel {chosen!r} is in {channel.unit!r}; joints are read in rad")
-    return chosen, channel
+    if channel.unit not in _RADIANS:
+        raise BadInput(f"{where}: channel {chosen!r} is in {channel.unit!r}; joints are read in {', '.join(_RADIANS)}")
+    return chosen, replace(channel, value=channel.value * _RADIANS[channel.unit])
 
 
 def _parse(
@@ -333,22 +348,55 @@ def _parse(
 
 def _read_file(path: Path) -> ArmLog:
     columns, numbers, notes = read_table(path)
-    if "t" not in columns:
-        raise BadInput(f"{path}: no column 't' [s]; it has {', '.join(columns)}")
-    joints = tuple(c.removesuffix("_command") for c in columns if c.endswith("_command"))
-    if not joints:
-        raise BadInput(f"{path}: no column JOINT_command [rad]; it has {', '.join(columns)}")
-    lacking = [f"{joint}_measured" for joint in joints if f"{joint}_measured" not in columns]
-    if lacking:
-        raise BadInput(f"{path}: no column {', '.join(lacking)}; it has {', '.join(columns)}")
-    t, table = _enough(path, [row[columns.index("t")] for row in numbers], numbers)
+    motion = motion_columns(columns)
+    if motion is None:
+        lacking = "'t' [s]" if time_column(columns) is None else "JOINT_command [rad]"
+        raise BadInput(f"{path}: no column {lacking}; it has {', '.join(columns)}")
+    if not motion.joints:
+        raise BadInput(f"{path}: {'; '.join(motion.notes)}: no joint is both; it has {', '.join(columns)}")
+    t, table = _enough(path, [motion.seconds * row[columns.index(motion.t)] for row in numbers], numbers)
     t_measured = table[:, columns.index("t_measured")] if "t_measured" in columns else t
-    zero = float(min(t[0], t_measured[0]))
+    zero = float(np.nanmin([t[0], t_measured[0]]))
+    command, measured = (table[:, [columns.index(pair[k]) for pair in motion.joints.values()]] for k in (0, 1))
     return ArmLog(
-        name=_stem(path), joints=joints, t_command=t - zero, t_measured=t_measured - zero,
-        command=table[:, [columns.index(f"{joint}_command") for joint in joints]],
-        measured=table[:, [columns.index(f"{joint}_measured") for joint in joints]], notes=tuple(notes),
+        name=_stem(path), joints=tuple(motion.joints), t_command=t - zero, t_measured=t_measured - zero,
+        command=command, measured=measured, notes=(*notes, *motion.notes),
     )  # fmt: skip
+
+
+def _mended(log: ArmLog) -> ArmLog:
+    """A log without the few records that cannot be used, and without joints of which nothing can; notes say which."""
+    notes = list(log.notes)
+    known = np.isfinite(log.command).any(axis=0) & np.isfinite(log.measured).any(axis=0)
+    if known.any() and not known.all():
+        notes.append(f"never finite, and left out: {', '.join(np.array(log.joints)[~known])}")
+        log = replace(
+            log, joints=tuple(np.array(log.joints)[known].tolist()), command=log.command[:, known],
+            measured=log.measured[:, known],
+        )  # fmt: skip
+    parts: dict[str, np.ndarray] = {}
+    for label in ("command", "measured"):
+        t, value = getattr(log, f"t_{label}"), getattr(log, label)
+        whole = np.isfinite(t) & np.isfinite(value).all(axis=1)
+        kept = whole.copy()
+        kept[whole] = increasing(t[whole])
+        if _runs(whole & ~kept) > _OUT_OF_ORDER:
+            kept = whole
+        lost = int((~kept).sum())
+        if not 0 < lost <= _LOST * len(t):
+            continue
+        notes.append(
+            f"{lost} of {len(t)} records of {label} are not finite, or their stamp is not after the one before: left "
+            "out"
+        )
+        parts |= {f"t_{label}": t[kept], label: value[kept]}
+    return replace(log, **parts, notes=tuple(notes))
+
+
+def _runs(flags: Bool[np.ndarray, " time"]) -> int:
+    """The longest run of what is true."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(int)))
+    return int(np.diff(edges)[::2].max(initial=0))
 
 
 def read_table(path: Path) -> tuple[list[str], list[list[float]], list[str]]:
@@ -468,7 +516,7 @@ def _check_values(
         if np.abs(value[:, k]).max() > _ANGLE or speed[k] > _SPEED:
             raise BadInput(
                 f"{path}: {label} of {joint} reaches {np.abs(value[:, k]).max():.1f} at {speed[k]:.1f} a second, which "
-                "are no radians (degrees? encoder ticks?)"
+                "are no radians (degrees, then give units=deg? encoder ticks?)"
             )
 
 

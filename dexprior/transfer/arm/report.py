@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dexprior.artifacts import write_json
-from dexprior.families import ACTUATOR_DELAY, BACKLASH
+from dexprior.families import ACTUATOR_DELAY, BACKLASH, Parameter
 from dexprior.transfer.arm.alignment import Estimate
 from dexprior.transfer.arm.ledger import ArmLedger, JointRecord, MotionRecord
 from dexprior.transfer.page import Page
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["clock_drifts", "next_steps", "write_arm_report"]
 
 _SHOWN = 5.0  # [s] of the enlarged panel
+_NOTHING = 1e-9  # [rad] no encoder's noise is as small
 _DRIFT = 0.02  # [s] between halves of a log, in at least two joints
 
 
@@ -46,20 +47,24 @@ def write_arm_report(ledger: ArmLedger, out: str | Path) -> Path:
 
 def next_steps(ledger: ArmLedger) -> list[str]:
     """What an engineer should do with these numbers, in sentences."""
-    steps = []
-    family = {p.name: p for p in ledger.family().parameters}
+    steps = _impossible(ledger)
+    parameters = ledger.family().parameters
+    delays, widths = ([p for p in parameters if p.target.endswith(f"/{kind}")] for kind in (ACTUATOR_DELAY, BACKLASH))
     pooled = {joint: ledger.pooled(joint) for joint in ledger.joints}
-    lags = {joint: p["lag_s"]["median"] for joint, p in pooled.items() if p["lag_s"]}
-    if lags:
-        delay = family[ACTUATOR_DELAY]
-        worst = max(lags, key=lambda joint: lags[joint])
+    possible = {r.joint for m in ledger.motions for r in m.joints if not r.impossible}
+    lags = {joint: p["lag_s"]["median"] for joint, p in pooled.items() if p["lag_s"] and joint in possible}
+    if delays:
+        whole = ""
+        if lags:
+            worst = max(lags, key=lambda joint: lags[joint])
+            middle = np.median(list(lags.values()))
+            whole = f"; without one, the whole lag of {middle:.3f} s, largest in {worst} ({lags[worst]:.3f} s)"
         steps.append(
-            f"Set the command delay: {ACTUATOR_DELAY} = {delay.mean:.3f} s, between {delay.low:.3f} and "
-            f"{delay.high:.3f} (family.json), which is what is left beside the dead band; without one, the whole lag "
-            f"of {np.median(list(lags.values())):.3f} s, largest in {worst} ({lags[worst]:.3f} s). Where your "
-            "simulated servo lags by itself, subtract what it lags for the same command."
+            f"Set the command delay{_of(delays)}: {_settings(delays, 3, 's')} (family.json), which is what is left "
+            f"beside the dead band{whole}. Where your simulated servo lags by itself, subtract what it lags for the "
+            "same command."
         )
-    else:
+    elif not steps:
         steps.append("No joint's lag is identifiable: record motions that turn every joint back and forth.")
     differs = [joint for joint, p in pooled.items() if p["lag_differs"]]
     if differs:
@@ -67,14 +72,10 @@ def next_steps(ledger: ArmLedger) -> list[str]:
             f"The lag of {', '.join(differs)} differs between motions by more than its intervals: it is no pure delay. "
             "Give the simulated servo the backlash below, and its own stiffness and damping as parameters."
         )
-    if BACKLASH in family:
-        b = family[BACKLASH]
-        wide = {j: p["backlash_rad"]["median"] for j, p in pooled.items() if p["backlash_rad"]}
+    if widths:
         steps.append(
-            f"Set the dead band: {BACKLASH} = {b.mean:.4f} rad, between {b.low:.4f} and {b.high:.4f}. By joint: "
-            + ", ".join(f"{joint} {width:.4f}" for joint, width in wide.items())
-            + ". It holds gear play and what stiction does under the servo's gain; to part them, turn the joint by "
-            "hand with the motor held."
+            f"Set the dead band{_of(widths)}: {_settings(widths, 4, 'rad')}. It holds gear play and what stiction does "
+            "under the servo's gain; to part them, turn the joint by hand with the motor held."
         )
     sags = {
         joint: float(np.median([r.lag.offset for _, r in ledger.cells(joint)])) for joint in ledger.joints
@@ -87,29 +88,83 @@ def next_steps(ledger: ArmLedger) -> list[str]:
             + ". A gain that is too low for the load, or a zero that is off: model the servo's stiffness under "
             "gravity, or calibrate, before a policy is blamed."
         )
-    still = [joint for joint in ledger.joints if pooled[joint]["lag_s"] is None]
-    if still:
-        steps.append(f"Not identifiable: {', '.join(still)}. Record a motion that moves them, by more than they stick.")
+    reasons: dict[str, list[str]] = {}
+    for joint in ledger.joints:
+        if pooled[joint]["lag_s"] is None:
+            reason = ledger.cells(joint)[0][1].lag.reason
+            reasons.setdefault("held" if reason.startswith(("not commanded", "commanded by")) else reason, []).append(
+                joint
+            )
+    for reason, joints in reasons.items():
+        advice = "Record a motion that moves them, by more than they stick." if reason == "held" else f"{reason}."
+        steps.append(f"Not identifiable: {', '.join(joints)}. {advice[0].upper()}{advice[1:]}")
     if all(p["noise_floor_rad"] is None for p in pooled.values()):
         steps.append(
             "No noise floor: nothing is repeated. Record 20 repeats of one motion; until then no residual can be "
             "called a gap of the simulator rather than scatter of the arm."
         )
     else:
-        ratio = {
-            joint: float(np.median([r.left / r.floor.scale.value for _, r in ledger.cells(joint) if r.floor.scale]))
-            for joint, p in pooled.items()
-            if p["noise_floor_rad"]
-        }
-        most = max(ratio, key=lambda joint: ratio[joint])
-        steps.append(
-            f"After lag, gain and offset {most} is still {ratio[most]:.1f} times its own noise floor away (median over "
-            "the motions that repeat): a better model of that joint pays most."
-        )
+        away: dict[str, float] = {}
+        for joint in ledger.joints:
+            records = [(r, r.floor.scale) for _, r in ledger.cells(joint) if r.floor.scale]
+            if records and np.median([r.left / max(scale.high, _NOTHING) for r, scale in records]) > 1.0:
+                away[joint] = float(np.median([_ratio(r) for r, _ in records]))
+        if away:
+            most = max(away, key=lambda joint: away[joint])
+            steps.append(
+                f"After lag, gain and offset {most} is still {away[most]:.1f} times its own noise floor away (median "
+                "over the motions that repeat): a better model of that joint pays most."
+            )
+        else:
+            steps.append(
+                "After lag, gain and offset every joint that repeats is within its own noise floor: no model can be "
+                "shown to be better with these logs."
+            )
     drifts = clock_drifts(ledger)
     if drifts:
         steps.append("Check the clocks: " + " ".join(drifts))
     return steps
+
+
+def _impossible(ledger: ArmLedger) -> list[str]:
+    """What no arm can have done, in sentences."""
+    found: dict[str, dict[str, list[JointRecord]]] = {}
+    for motion in ledger.motions:
+        for r in motion.joints:
+            if r.impossible:
+                found.setdefault(r.impossible, {}).setdefault(motion.log.name, []).append(r)
+    steps = []
+    for reason, motions in found.items():
+        where = "; ".join(f"{name}: {', '.join(map(_ahead, records))}" for name, records in motions.items())
+        check = (
+            "the log may hold what a driver echoed"
+            if reason == "its measurement is its command"
+            else "command and measurement may be swapped, commands logged late, or their clocks set apart"
+        )
+        steps.append(
+            f"This cannot be: {reason} ({where}). Check the log: {check}. None of it is written into family.json."
+        )
+    return steps
+
+
+def _ahead(record: JointRecord) -> str:
+    early = -1e3 * record.lag.lag.value if record.lag.lag else 0.0
+    return f"{record.joint} by {early:.0f} ms" if early >= 1.0 else record.joint
+
+
+def _of(parameters: list[Parameter]) -> str:
+    return "" if len(parameters) == 1 else " joint by joint"
+
+
+def _settings(parameters: list[Parameter], digits: int, unit: str) -> str:
+    return "; ".join(
+        f"{p.name} = {p.mean:.{digits}f} {unit}, between {p.low:.{digits}f} and {p.high:.{digits}f}" for p in parameters
+    )
+
+
+def _ratio(record: JointRecord) -> float:
+    """What is left over the noise floor, where there is one."""
+    return record.left / max(record.floor.scale.value if record.floor.scale else 0.0, _NOTHING)
 
 
 def clock_drifts(ledger: ArmLedger) -> list[str]:
@@ -147,7 +202,7 @@ def _summary(page: Page, ledger: ArmLedger, steps: list[str]) -> None:
                 joint, _span_text(p["lag_s"], 1e3, "ms"), _span_text(p["backlash_rad"], 1e3, "mrad"),
                 _span_text(p["gain"], 1, "", digits=2), f"{p['rms_error_rad'] * 1e3:.1f} mrad",
                 f"{p['rms_residual_rad'] * 1e3:.1f} mrad",
-                f"{p['noise_floor_rad'] * 1e3:.1f} mrad" if p["noise_floor_rad"] else "none",
+                "none" if p["noise_floor_rad"] is None else f"{p['noise_floor_rad'] * 1e3:.1f} mrad",
             ]
         )  # fmt: skip
     head = ["joint", "lag", "backlash", "gain", "error", "after lag, gain, offset", "noise floor"]
@@ -214,7 +269,7 @@ def _noise(page: Page, ledger: ArmLedger) -> None:
                     [
                         motion.log.name, r.joint, r.floor.repeats, f"{r.floor.period:.3f} s",
                         f"{_text(r.floor.scale, 1e3, 2)} mrad", f"{r.floor.worst * 1e3:.2f} mrad",
-                        f"{r.left / r.floor.scale.value:.1f}",
+                        f"{_ratio(r):.1f}",
                     ]
                 )  # fmt: skip
         if not found:
@@ -369,6 +424,8 @@ def _reasons(page: Page, rows: list[tuple[str, str, str]]) -> None:
 def _lag_cell(record: JointRecord) -> str:
     if record.lag.lag is None:
         return _short(record.lag.reason)
+    if record.impossible:
+        return f"{_text(record.lag.lag, 1e3)}, impossible"
     return _text(record.lag.lag, 1e3) + (", mostly dead band" if record.mostly_dead_band else "")
 
 

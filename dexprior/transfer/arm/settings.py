@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated
 
 from dexprior.config import Ge, config
@@ -35,6 +36,9 @@ class ArmReportConfig:
     """Half width of the band around the prediction, in robust standard deviations of the residual."""
     run: float = 0.1
     """Time for which a measurement must stay outside the band [s]."""
+    joints: dict[str, str] = field(default_factory=dict)
+    """Names of the simulator's joints by the logs' where they differ, as {shoulder: joint2}: a family whose joints
+    differ writes to these."""
     alike: float = 0.005
     """A stretch of command is a repeat where it differs from the others by less than this share of the command's range
     (root mean square)."""

@@ -23,6 +23,7 @@ from dexprior.families import (
     Parameter,
     ParameterFamily,
     actuation,
+    joint_of,
     servos,
 )
 from dexprior.transfer.divergence import Signals
@@ -125,13 +126,18 @@ def completed(task: Task, family: ParameterFamily | None) -> ParameterFamily:
 
     Raises:
         UnknownName: a parameter that the task does not have.
-        BadInput: one that goes elsewhere than the task's, or is applied in another way.
+        BadInput: one that goes elsewhere than the task's, is applied in another way, or is one joint's.
     """
     known = identified(task)
     if family is None:
         return known
     mine = {p.name: p for p in family.parameters}
     for p in family.parameters:
+        if joint_of(p) not in (None, "-"):
+            raise BadInput(
+                f"parameter {p.name!r} of the family {family.name!r} is one joint's; a round is diagnosed with one "
+                "delay and one backlash for all joints: leave it out of the round's family"
+            )
         if p.name not in known.names:
             raise UnknownName(f"parameter of the task {task.name!r} in the family {family.name!r}", p.name, known.names)
         other = known.parameters[known.names.index(p.name)]

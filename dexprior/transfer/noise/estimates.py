@@ -32,6 +32,12 @@ class Fitted:
         ):
             raise BadInput(f"{self.name}: {numbers}, identifiable {self.identifiable}, reason {self.reason!r}")
 
+    @property
+    def span(self) -> tuple[float, float, float] | None:
+        """Value and interval; None where it is not identifiable."""
+        value, low, high = self.value, self.low, self.high
+        return None if value is None or low is None or high is None else (value, low, high)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data for JSON."""
         interval = [self.low, self.high] if self.identifiable else None

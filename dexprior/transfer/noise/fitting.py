@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ import numpy as np
 
 from dexprior.config import validate
 from dexprior.errors import BadInput
-from dexprior.families import BACKLASH, Parameter, ParameterFamily, SensorModels
+from dexprior.families import BACKLASH, Parameter, ParameterFamily, SensorModels, by_joint
 from dexprior.families.sensors import EncoderConfig, ForceTorqueConfig, TransportConfig
-from dexprior.transfer.arm import ArmReportConfig, read_arm_log
+from dexprior.transfer.arm import Angle, ArmLog, ArmReportConfig, read_arm_log
 from dexprior.transfer.noise.estimates import Fitted, hidden
 from dexprior.transfer.noise.joints import fit_joint, fit_play
 from dexprior.transfer.noise.logs import Kind, find_logs, read_still_log
@@ -47,28 +47,32 @@ class NoiseFit:
     refused: dict[str, str]
     """Logs that cannot be used -> why."""
     level: float
+    joints: dict[str, str] = field(default_factory=dict)
+    """Names of the simulator's joints by the logs', where they differ."""
 
     def median(self, name: str, kinds: tuple[Kind, ...], *, links: bool = False) -> tuple[float, float, float] | None:
         """Median value over channels (or clocks) of all logs that identify it, and the span of their intervals."""
-        rows = [
-            p
+        spans = [
+            p.span
             for log in self.logs
             if log.kind in kinds
             for fits in (log.links if links else log.channels).values()
             for p in fits
-            if p.name == name and p.identifiable
+            if p.name == name and p.span is not None
         ]
-        if not rows:
-            return None
-        values, lows, highs = np.array([(p.value, p.low, p.high) for p in rows], dtype=np.float64).T
-        return float(np.median(values)), float(lows.min()), float(highs.max())
+        return _over(spans) if spans else None
 
     def family(self) -> ParameterFamily:
-        """What task worlds take as parameters: backlash, and the force sensor's noise in a reading."""
-        parameters = []
-        backlash = self.median("backlash", ("arm",))
-        if backlash is not None:
-            parameters.append(_parameter(BACKLASH, "rad", backlash))
+        """What task worlds take as parameters: backlash, of all joints where they are alike and else of each, and the
+        force sensor's noise in a reading."""
+        widths: dict[str, list[tuple[float, float, float]]] = {}
+        for log in (log for log in self.logs if log.kind == "arm"):
+            for joint, fits in log.channels.items():
+                widths.setdefault(joint, []).extend(p.span for p in fits if p.name == "backlash" and p.span is not None)
+        parameters = [
+            _parameter(name, "rad", _over(spans), target)
+            for (name, target), spans in by_joint(BACKLASH, widths, self.joints).items()
+        ]
         readings = [
             [x * np.sqrt(_rate(log)) for x in (p.value, p.low, p.high) if x is not None]
             for log in self.logs
@@ -79,7 +83,8 @@ class NoiseFit:
         ]
         if readings:
             value, low, high = np.array(readings).T
-            parameters.append(_parameter("wrench_noise", "N", (float(np.median(value)), low.min(), high.max())))
+            spread = (float(np.median(value)), float(low.min()), float(high.max()))
+            parameters.append(_parameter("wrench_noise", "N", spread, "world/-/wrench_noise"))
         return ParameterFamily("fitted-noise", tuple(parameters))
 
     def models(self) -> SensorModels:
@@ -132,7 +137,12 @@ _LINK = ("jitter", "start", "stop")
 
 
 def fit_noise(
-    path: str | Path, settings: NoiseFitConfig | None = None, arm: ArmReportConfig | None = None, *, seed: int = 0
+    path: str | Path,
+    settings: NoiseFitConfig | None = None,
+    arm: ArmReportConfig | None = None,
+    *,
+    units: Angle = "rad",
+    seed: int = 0,
 ) -> NoiseFit:
     """Fit every log at a path.
 
@@ -140,6 +150,7 @@ def fit_noise(
         path: a log, or a folder of logs; see `transfer.noise.logs`.
         settings: how.
         arm: how backlash is measured.
+        units: of the angles in CSVs of arms.
         seed: of the bootstrap of backlash.
 
     Raises:
@@ -150,19 +161,19 @@ def fit_noise(
     paths = find_logs(path)
     for kind, log in paths:
         try:
-            fits.append(_fit(kind, log, settings, arm, seed))
+            fits.append(_fit(kind, log, settings, arm, units, seed))
         except BadInput as error:
             if len(paths) == 1:
                 raise
             refused[log.name] = str(error)
     if not fits:
         raise BadInput(f"{path}: no log can be used. {' '.join(refused.values())}")
-    return NoiseFit(logs=tuple(fits), refused=refused, level=settings.level)
+    return NoiseFit(logs=tuple(fits), refused=refused, level=settings.level, joints=arm.joints)
 
 
-def _fit(kind: Kind, path: Path, settings: NoiseFitConfig, arm: ArmReportConfig, seed: int) -> LogNoise:
+def _fit(kind: Kind, path: Path, settings: NoiseFitConfig, arm: ArmReportConfig, units: Angle, seed: int) -> LogNoise:
     if kind == "arm":
-        return _fit_arm(path, settings, arm, seed)
+        return _fit_arm(read_arm_log(path, units), settings, arm, seed)
     if kind == "servo":
         return _fit_servo(path, settings)
     log = read_still_log(path, kind)
@@ -185,8 +196,7 @@ def _fit(kind: Kind, path: Path, settings: NoiseFitConfig, arm: ArmReportConfig,
     )
 
 
-def _fit_arm(path: Path, settings: NoiseFitConfig, arm: ArmReportConfig, seed: int) -> LogNoise:
-    log = read_arm_log(path)
+def _fit_arm(log: ArmLog, settings: NoiseFitConfig, arm: ArmReportConfig, seed: int) -> LogNoise:
     t, command, measured = log.even()
     resolution = log.resolution()
     channels: dict[str, tuple[Fitted, ...]] = {}
@@ -221,7 +231,13 @@ def _rate(log: LogNoise) -> float:
     return next((p.value or 0.0 for p in log.links["log"] if p.name == "rate"), 0.0)
 
 
-def _parameter(name: str, unit: str, found: tuple[float, float, float]) -> Parameter:
+def _over(spans: list[tuple[float, float, float]]) -> tuple[float, float, float]:
+    """Median value and the span of all intervals."""
+    values, lows, highs = np.array(spans).T
+    return float(np.median(values)), float(lows.min()), float(highs.max())
+
+
+def _parameter(name: str, unit: str, found: tuple[float, float, float], target: str) -> Parameter:
     value, low, high = found
     low = max(low, 0.0)
     if high <= low:
@@ -229,7 +245,7 @@ def _parameter(name: str, unit: str, found: tuple[float, float, float]) -> Param
     spread = max((high - low) / 4, 1e-12)
     return Parameter(
         name=name, unit=unit, low=low, high=high, distribution="normal", mean=value, std=spread,
-        target=f"world/-/{name}", provenance="fitted", identifiable=True,
+        target=target, provenance="fitted", identifiable=True,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from scipy.stats import chi2
 
 from dexprior.transfer.arm import ArmReportConfig, fit_backlash, fit_lag, noise_floor
+from dexprior.transfer.arm.alignment import precedes
 from dexprior.transfer.arm.repeats import block_length
 from dexprior.transfer.noise.estimates import Fitted, found, hidden
 from dexprior.transfer.noise.quantum import fit_step
@@ -54,6 +55,8 @@ def fit_play(
     fit = fit_backlash(
         t, command, measured, lag, arm, block=block, resolution=resolution, period=floor.period, seed=seed
     )  # fmt: skip
+    if precedes(float(t[1] - t[0]), lag.lag, fit.delay):
+        return hidden("backlash", "rad", "it moves before it is told: are command and measurement swapped?")
     if fit.width is None:
         return hidden("backlash", "rad", fit.reason)
     return found("backlash", "rad", fit.width.value, fit.width.low, fit.width.high)

@@ -1,7 +1,8 @@
 """Logs of sensors at rest, and of which kind a log is.
 
-A CSV of a force-torque sensor has the columns `t` [s], `fx`, `fy`, `fz` [N], `tx`, `ty`, `tz` [N m]; one of an inertial
-sensor `t` [s], `gx`, `gy`, `gz` [rad/s], `ax`, `ay`, `az` [m/s^2]. Further columns are left alone; any CSV may be
+A CSV of a force-torque sensor has the columns `t` [s] (or `timestamp`, `time_ms` and the like), `fx`, `fy`, `fz` [N],
+`tx`, `ty`, `tz` [N m]; one of an inertial sensor `t`, `gx`, `gy`, `gz` [rad/s], `ax`, `ay`, `az` [m/s^2]. Further
+columns are left alone; any CSV may be
 gzipped. Logs of arms and servos are those of `transfer.arm` and `transfer.servo`.
 """
 
@@ -14,7 +15,9 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Float
 
+from dexprior.data.traces import motion_columns
 from dexprior.errors import BadInput
+from dexprior.reading import time_column
 from dexprior.transfer.arm import is_arm_log, read_table
 
 __all__ = ["COLUMNS", "Kind", "StillLog", "find_logs", "kind_of", "read_still_log"]
@@ -79,7 +82,7 @@ def kind_of(path: Path) -> Kind:
     if path.name.endswith((".json", ".json.gz")):
         return "servo"
     columns, _, _ = read_table(path)
-    if any(c.endswith(("_command", "_measured")) for c in columns):
+    if motion_columns(columns) is not None or any(c.endswith("_measured") for c in columns):
         return "arm"
     near = [(sum(c in columns for c in known), kind) for kind, known in COLUMNS.items()]
     most, kind = max(near)
@@ -101,17 +104,18 @@ def read_still_log(path: str | Path, kind: Kind) -> StillLog:
     path = Path(path)
     columns, numbers, notes = read_table(path)
     units = COLUMNS[kind]
-    missing = [c for c in ("t", *units) if c not in columns]
-    if missing:
+    time = time_column(columns)
+    missing = [*(() if time else ("t",)), *(c for c in units if c not in columns)]
+    if missing or time is None:
         raise BadInput(f"{path}: no column {', '.join(missing)}; a log of {kind} needs t, {', '.join(units)}")
     if len(numbers) < _FEWEST:
         raise BadInput(f"{path}: {len(numbers)} samples; noise needs at least {_FEWEST}")
     table = np.array(numbers, dtype=np.float64)
-    for name in ("t", *units):
+    for name in (time[0], *units):
         bad = ~np.isfinite(table[:, columns.index(name)])
         if bad.any():
             raise BadInput(f"{path}: {name} is not finite at record {int(bad.argmax()) + 1} ({bad.sum()} in all)")
-    t = table[:, columns.index("t")]
+    t = time[1] * table[:, columns.index(time[0])]
     _check_clock(path, t)
     values = table[:, [columns.index(name) for name in units]]
     _check_units(path, kind, values)

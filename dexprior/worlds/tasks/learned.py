@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dexprior.errors import BadInput, UnknownName
-from dexprior.families import Density, Independent, Parameter, ParameterFamily, actuation, servos
+from dexprior.families import Density, Independent, Parameter, ParameterFamily, actuation, joint_of, servos
 from dexprior.worlds.tasks.base import Task
+from dexprior.worlds.tasks.transmission import driven_by
 
 if TYPE_CHECKING:
     import mujoco
@@ -41,13 +42,14 @@ def learned_family(task: Task, files: Sequence[str | Path]) -> ParameterFamily:
         return family
     model = task.layout().spec.compile()
     known = {p.name: p for p in family.parameters}
+    driven = [name for rig in task.layout().rigs for name in (*rig.arm_joints, *rig.end_actuators)]
     worldly = {p.target for p in (*family.parameters, *actuation(), *servos())} | {f"world/-/{n}" for n in _READINGS}
     density, source = family.density, task.name
     names = [family.name]
     for path in files:
         learned = ParameterFamily.read(path)
         for p in learned.parameters:
-            _require_target(p, model, worldly, path, task)
+            _require_target(p, model, driven, worldly, path, task)
             owner = next((k.name for k in known.values() if k.target == p.target and k.name != p.name), None)
             if owner is not None:
                 raise BadInput(
@@ -74,7 +76,18 @@ def _joined(density: Density, source: str, learned: ParameterFamily, path: str |
     return learned.density if learned.density.names else Independent()
 
 
-def _require_target(p: Parameter, model: mujoco.MjModel, worldly: set[str], path: str | Path, task: Task) -> None:
+def _require_target(
+    p: Parameter, model: mujoco.MjModel, driven: list[str], worldly: set[str], path: str | Path, task: Task
+) -> None:
+    if joint_of(p) is not None:
+        try:
+            driven_by(model, driven, p)
+        except UnknownName as error:
+            raise BadInput(
+                f"{path}: {error} Write the simulator's joint into its target, world/JOINT/..., or measure again with "
+                "arm.joints={LOG'S JOINT: SIMULATOR'S JOINT, ...}"
+            ) from None
+        return
     if p.target.startswith("world/"):
         if p.target in worldly:
             return

@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from io import BytesIO
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from dexprior.artifacts import file_hash
-from dexprior.data.clips import write_clip
+from dexprior.cli.main import main
+from dexprior.data.clips import read_clip, write_clip
 from dexprior.data.episodes import append_index, read_episode, read_index, write_episode
 from dexprior.data.importers import (
     Imported,
@@ -27,6 +30,7 @@ from dexprior.data.importers.lerobot import GLOVE_TO_MEDIAPIPE
 from dexprior.data.lerobot import LeRobotExportConfig, LeRobotFolder, export_lerobot
 from dexprior.data.lerobot.writer import STATE_NAMES, VIDEO_KEY
 from dexprior.data.shards import ShardWriter
+from dexprior.data.traces import import_trace
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.hands import skeleton
 from dexprior.types import Episode
@@ -419,6 +423,95 @@ def test_gloves_train_the_prior_as_video(episodes, tmp_path, fit):
     (row, _) = read_index(tmp_path / "out")
     assert row["lacks"] == ["calibration", "hand", "object"]
     assert row["licence"] == "apache-2.0"
+
+
+# --- single pictures within the rows ----------------------------------------------------------------------------
+
+
+def make_pictured(root, frames, *, beside=False, version="v2.1"):
+    """A robot's set whose two cameras are single pictures: bytes in the rows, or paths of files beside them."""
+    (root / "meta").mkdir(parents=True)
+    n, columns = len(frames), {}
+    features = {
+        "action": {"dtype": "float32", "shape": [2], "names": {"motors": ["a", "b"]}},
+        "observation.images.depth": {"dtype": "image", "shape": [SIZE, SIZE, 1], "info": {"is_depth_map": True}},
+    }
+    for name, pictures in (("top", frames), ("wrist", frames[::-1])):
+        rows = []
+        for k, picture in enumerate(pictures):
+            data = BytesIO()
+            Image.fromarray(picture).save(data, "PNG")
+            path = f"images/{name}/{k:06d}.png"
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(data.getvalue() if beside else b"")
+            rows.append({"bytes": None if beside else data.getvalue(), "path": path})
+        columns[f"observation.images.{name}"] = rows
+        features[f"observation.images.{name}"] = {"dtype": "image", "shape": [SIZE, SIZE, 3]}
+    columns |= {
+        "action": np.arange(2.0 * n).reshape(n, 2).tolist(), "episode_index": [0] * n, "frame_index": list(range(n)),
+        "timestamp": (np.arange(n) / 10).tolist(), "task_index": [0] * n,
+    }  # fmt: skip
+    info = {
+        "codebase_version": version, "fps": 10, "features": features, "chunks_size": 1000, "video_path": None,
+        "data_path": "data/{episode_index}.parquet" if version == "v2.1" else "data/{chunk_index}-{file_index}.parquet",
+    }  # fmt: skip
+    (root / "meta/info.json").write_text(json.dumps(info))
+    (root / "data").mkdir()
+    row = {"episode_index": 0, "tasks": ["push"], "length": n}
+    if version == "v2.1":
+        (root / "meta/tasks.jsonl").write_text('{"task_index": 0, "task": "push"}\n')
+        (root / "meta/episodes.jsonl").write_text(json.dumps(row) + "\n")
+    else:
+        (root / "meta/episodes/chunk-000").mkdir(parents=True)
+        table = {name: [value] for name, value in row.items()} | {"data/chunk_index": [0], "data/file_index": [0]}
+        pq.write_table(pa.table(table), root / "meta/episodes/chunk-000/file-000.parquet")
+    pq.write_table(pa.table(columns), root / "data" / ("0.parquet" if version == "v2.1" else "0-0.parquet"))
+    return root
+
+
+@pytest.mark.parametrize(("beside", "version"), [(False, "v2.1"), (True, "v2.1"), (False, "v3.0")])
+def test_pictures_within_the_rows_are_cameras(beside, version, episodes, tmp_path):
+    frames = episodes[0].sample.frames
+    make_pictured(tmp_path, frames, beside=beside, version=version)
+    (found,) = import_episodes("lerobot", tmp_path)
+    assert [view.name for view in found.views] == ["top", "wrist"]
+    np.testing.assert_array_equal(found.views[0].read(None, 0, len(frames)), frames)
+    np.testing.assert_array_equal(found.views[1].read(None, 2, 4), frames[::-1][2:4])
+    assert found.views[0].read((16, 16), 0, 2).shape == (2, 16, 16, 3)
+    assert "depth maps are left out: observation.images.depth" in found.problems
+    trace = import_trace(tmp_path, "lerobot")
+    assert "observation.images.top, observation.images.wrist, observation.images.depth" in trace.info["notes"][0]
+    assert trace.names("action") == ("a", "b")
+
+
+def test_what_is_wrong_with_pictures_within_the_rows_is_named(episodes, tmp_path):
+    root = make_pictured(tmp_path, episodes[0].sample.frames)
+    table = pq.read_table(root / "data/0.parquet")
+    for row, message in (({"bytes": b"no picture", "path": "a"}, "row 0 is not a picture"),
+                         ({"bytes": None, "path": "../../a.png"}, "row 0 names the path"),
+                         ({"bytes": None, "path": None}, "row 0 holds no picture")):  # fmt: skip
+        rows = [row, *table["observation.images.top"].to_pylist()[1:]]
+        at = table.column_names.index("observation.images.top")
+        spoilt = table.set_column(at, "observation.images.top", pa.array(rows))
+        pq.write_table(spoilt, root / "data/0.parquet")
+        (rejected,) = import_episodes("lerobot", root)
+        assert message in rejected.reason
+
+
+def test_cameras_that_are_not_kept_are_said_and_kept_where_that_is_asked(episodes, tmp_path, capsys):
+    frames = episodes[0].sample.frames
+    make_pictured(tmp_path / "set", frames)
+    words = ["data", "import", "kind=lerobot", f"source={tmp_path / 'set'}"]
+    assert main([*words, f"out={tmp_path / 'one'}"]) == 0
+    shown = capsys.readouterr().out
+    assert "note: cameras left out: wrist; imports.view= chooses one, imports.further_views= keeps more" in shown
+    record = read_record(tmp_path / "one", 0)
+    assert (record["video"].name, record["videos"]) == ("000000.mp4", {})
+    assert any("cameras left out: wrist" in problem for problem in record["problems"])
+    assert main([*words, f"out={tmp_path / 'two'}", "imports.further_views=1"]) == 0
+    assert "cameras left out" not in capsys.readouterr().out
+    kept = read_clip(read_record(tmp_path / "two", 0)["videos"]["wrist"])[0]
+    assert np.abs(kept.astype(int) - frames[::-1]).mean() < 5
 
 
 # --- broken copies --------------------------------------------------------------------------------------------

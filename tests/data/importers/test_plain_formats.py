@@ -19,6 +19,7 @@ from dexprior.data.clips import write_clip
 from dexprior.data.importers import Imported, ImportSettings, Rejected, import_episodes, to_episode
 from dexprior.data.importers.table import IMPORTERS
 from dexprior.data.stacks import stack_episodes
+from dexprior.data.traces import ChannelLayout, import_trace
 from dexprior.errors import BadInput, MissingExtra
 from dexprior.geometry.rotations import quat_from_axis_angle
 from dexprior.geometry.transforms import matrix_from_pose
@@ -145,6 +146,51 @@ def test_robomimic(tmp_path):
     assert first.views[0].read((24, 32), 0, 8).shape == (8, 24, 32, 3)
     assert [f.ids["splits"] for f in found] == [["train"], [], ["train"]]
     assert {"hand", "object"} <= set(first.absent)
+
+
+def test_pictures_of_robomimic_are_what_they_are_whatever_they_are_called(tmp_path):
+    make_robomimic(tmp_path / "lift.hdf5")
+    frames = np.stack([picture(k) for k in range(8)])
+    grey, alpha = frames[..., :1], np.concatenate([frames, frames[..., :1]], axis=-1)
+    with h5py.File(tmp_path / "lift.hdf5", "a") as file:
+        obs = file["data/demo_0/obs"]
+        obs["agentview"] = frames[::-1]
+        obs["table_cam"], obs["wrist_rgb"] = np.moveaxis(frames, -1, 1), alpha
+        obs["rig/top"], obs["rig/state/q"] = grey, np.arange(16.0).reshape(8, 2)
+        obs["depth"], obs["maps"] = np.zeros((8, HEIGHT, WIDTH), np.float32), np.zeros((8, HEIGHT, WIDTH, 3))
+        obs["points"], obs["short"] = np.arange(48.0).reshape(8, 2, 3), np.zeros((5, 2))
+        obs["words"] = np.array([b"a"] * 8)
+    first = next(iter(import_episodes("robomimic", tmp_path)))
+    views = {view.name: view for view in first.views}
+    assert set(views) == {"agentview_image", "agentview", "table_cam", "wrist_rgb", "rig.top"}
+    for name in ("agentview_image", "table_cam", "wrist_rgb"):
+        np.testing.assert_array_equal(views[name].read(None, 2, 4), frames[2:4], err_msg=name)
+    np.testing.assert_array_equal(views["rig.top"].read(None, 2, 4), np.repeat(grey[2:4], 3, axis=-1))
+    assert views["table_cam"].read((24, 32), 0, 8).shape == (8, 24, 32, 3)
+    widths = {name: signal.value.shape[1] for name, signal in first.signals.items()}
+    assert widths == {
+        "action": 7, "obs.robot0_eef_pos": 3, "obs.robot0_eef_quat": 4, "obs.rig.state.q": 2, "obs.points": 6,
+    }  # fmt: skip
+    said = " ".join(first.problems)
+    for left in ("obs.depth holds float32", "obs.maps holds float64", "obs.short has 5 rows for 8 actions", "'words'"):
+        assert left in said
+    trace = import_trace(tmp_path / "lift.hdf5", "robomimic", episode="lift.hdf5/demo_0")
+    assert "pictures are left out: agentview, agentview_image, rig.top" in " ".join(trace.info["notes"])
+
+
+def test_the_order_of_quaternions_is_known_or_asked_for(tmp_path):
+    truth = make_robomimic(tmp_path / "other.hdf5")["quat"]
+    stored = truth[:, [1, 2, 3, 0]]
+    with h5py.File(tmp_path / "other.hdf5", "a") as file:
+        file["data"].attrs["env_args"] = json.dumps({"env_name": "Lab", "type": 2, "env_kwargs": {"control_freq": 20}})
+    for order, expected in ((None, stored), ("xyzw", truth), ("wxyz", stored)):
+        found = next(iter(import_episodes("robomimic", tmp_path, settings=ImportSettings(quaternions=order))))
+        np.testing.assert_allclose(found.signals["obs.robot0_eef_quat"].value, expected)
+        asked = [p for p in found.problems if "obs.robot0_eef_quat: whether quaternions are wxyz or xyzw" in p]
+        assert len(asked) == (order is None)
+    layout = {"turn": ChannelLayout(source="obs.robot0_eef_quat", quaternion="xyzw")}
+    trace = import_trace(tmp_path / "other.hdf5", "robomimic", episode="other.hdf5/demo_0", layout=layout)
+    np.testing.assert_allclose(trace["turn"].value, truth)
 
 
 def test_a_missing_package_is_no_fault_of_an_episode(tmp_path, monkeypatch, capsys):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import h5py
 import numpy as np
 import pytest
 from test_plain_formats import FPS, N, bending, cut, make_moving, make_recording, make_videox, squeeze
 
+from dexprior.cli.main import main
 from dexprior.data.episodes import append_index, read_episode, read_index
 from dexprior.data.importers import IMPORTERS, ImportSettings, import_dataset, import_episodes, read_record
 from dexprior.errors import ArtifactError, BadInput, UnknownName
@@ -46,6 +48,35 @@ def test_a_second_run_reads_only_what_is_missing(source, tmp_path, fit):
     third = import_dataset("recording", source, out, fit=fit)
     assert (third.episodes, third.skipped, len(third.rejected)) == (0, 2, 1)
     assert (out / "index.jsonl").read_bytes() == before, "the same rejection is told once"
+
+
+def test_another_data_set_with_the_same_names_is_not_taken_for_the_first(source, tmp_path, fit, capsys):
+    make_recording(tmp_path / "other" / "a")
+    out = tmp_path / "out"
+    import_dataset("recording", source, out, fit=fit)
+    summary = import_dataset("recording", tmp_path / "other", out, fit=fit)
+    assert (summary.episodes, summary.records, summary.skipped) == (0, 0, 0)
+    ((note, count),) = summary.notes.items()
+    assert count == 1
+    assert f"from {source}: give each data set a folder" in note
+    words = ["data", "import", "kind=recording", f"source={tmp_path / 'other'}", f"out={out}"]
+    assert main(words) == 1
+    assert "give each data set a folder" in capsys.readouterr().out
+
+
+def test_an_episode_that_holds_nothing_is_no_record(tmp_path, capsys):
+    """A demonstration of which every stream is left out: the import wrote nothing, and its status says so."""
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        demo = file.create_group("data/demo_0")
+        demo["actions"] = np.full((5, 2), np.nan)
+        demo["obs/short"] = np.zeros((3, 2))
+    out = tmp_path / "out"
+    assert main(["data", "import", "kind=robomimic", f"source={tmp_path / 'a.hdf5'}", f"out={out}"]) == 1
+    shown = capsys.readouterr().out
+    assert "rejected a.hdf5/demo_0" in shown
+    assert "holds nothing that is imported" in shown
+    assert "action holds values that are not finite" in shown
+    assert "0 episodes, 0 records" in shown
 
 
 def test_a_repaired_episode_is_taken_up(source, tmp_path, fit):

@@ -105,7 +105,7 @@ def test_a_motion_is_one_table_that_the_arm_report_reads(trace, tmp_path):
     with pytest.raises(BadInput, match="command and measured, this trace has tool_pose"):
         export_traces([trace], "csv", tmp_path / "n.csv")
     short = dataclasses.replace(seen, t=seen.t[:-1], t_host=seen.t_host[:-1], value=seen.value[:-1])
-    with pytest.raises(BadInput, match=r"command has \(100, 2\), measured \(99, 2\)"):
+    with pytest.raises(BadInput, match=r"command has 100 samples, measured 99"):
         export_traces([Trace(channels={"command": sent, "measured": short}, panel_hash="")], "csv", tmp_path / "n.csv")
 
 
@@ -122,21 +122,67 @@ def test_a_table_of_anyone_becomes_channels(tmp_path):
     assert "last line is cut ('3,8,9,9')" in trace.info["notes"][0]
 
 
+def test_one_bad_part_of_a_table_is_left_out_and_said(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("time_ms,force.x,force.y,touch\n0,1,2,nan\n10,nan,3,inf\n20,5,6,inf\n15,7,8,nan\n30,9,9,nan\n")
+    trace = import_trace(path, "csv")
+    np.testing.assert_array_equal(trace["force"].t, [0.0, 0.02, 0.03])
+    np.testing.assert_array_equal(trace["force"].value, [[1, 2], [5, 6], [9, 9]])
+    assert set(trace.channels) == {"force"}
+    said = " ".join(trace.info["notes"])
+    assert "'force': 1 sample(s) of 5 are not finite" in said
+    assert "'force': 1 sample(s) of 4 whose stamp is not after the one before" in said
+    assert "'touch': values that are not finite in every sample: left out" in said
+    with pytest.raises(BadInput, match="'touch'"):  # the layout wants it
+        import_trace(path, "csv", layout={"touch": ChannelLayout(unit="N")})
+
+
+def test_a_motion_goes_out_paired_by_name(tmp_path):
+    t = np.arange(4) * 0.1
+    sent = Channel(t=t, t_host=t, value=np.array([[1.0, 2.0, 9.0]] * 4), unit="rad", frame="joint", kind="commanded")
+    seen = dataclasses.replace(sent, value=sent.value[:, :2], kind="measured")
+    names = {"command": ["a", "b", "c"], "measured": ["b", "a"]}
+    trace = Trace(channels={"command": sent, "measured": seen}, panel_hash="", info={"names": names})
+    lost = export_traces([trace], "csv", tmp_path / "m.csv")
+    assert any("commanded, but not measured, and left out: c" in said for said in lost)
+    head, row = (tmp_path / "m.csv").read_text().splitlines()[:2]
+    assert dict(zip(head.split(","), row.split(","))) == {
+        "t": "0.0", "a_command": "1.0", "b_command": "2.0", "a_measured": "2.0", "b_measured": "1.0",
+        "t_measured": "0.0",
+    }  # fmt: skip
+
+
+def test_a_layout_gives_names_units_and_the_order_of_quaternions(tmp_path):
+    """What is in degrees becomes radians; names go with a channel that gets another name."""
+    path = tmp_path / "a.csv"
+    path.write_text("timestamp,action.a,action.b,pose.x,pose.y,pose.z,pose.w\n0,180,90,.1,.2,.3,.9\n")
+    degrees = ChannelLayout(source="action", unit="deg", frame="joint", kind="commanded")
+    trace = import_trace(path, "csv", layout={"goal": degrees, "pose": ChannelLayout(unit="1", quaternion="xyzw")})
+    np.testing.assert_allclose(trace["goal"].value, [[np.pi, np.pi / 2]])
+    assert (trace["goal"].unit, trace.names("goal")) == ("rad", ("a", "b"))
+    np.testing.assert_array_equal(trace["pose"].value, [[0.9, 0.1, 0.2, 0.3]])
+    named = {"goal": dataclasses.replace(degrees, names=("p", "q")), "pose": ChannelLayout(unit="1")}
+    assert import_trace(path, "csv", layout=named).names("goal") == ("p", "q")
+    with pytest.raises(BadInput, match="'goal' holds 2 numbers; the layout gives 1 names"):
+        import_trace(path, "csv", layout=named | {"goal": dataclasses.replace(degrees, names=("p",))})
+    with pytest.raises(BadInput, match="'goal' holds 2 numbers: no quaternion"):
+        import_trace(path, "csv", layout=named | {"goal": dataclasses.replace(degrees, quaternion="xyzw")})
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("", "holds no rows"),
         ("t,force\n", "holds no rows, only t,force"),
-        ("time,force\n0,1\n", "no column 't'"),
+        ("when,force\n0,1\n", "no column 't'"),
         ("t,t_host\n0,1\n", "no column CHANNEL"),
         ("t,force,force\n0,1,2\n", "a column twice"),
         ("t,force\n0,1\n1\n2,3\n", "row 2 has 1 cells for 2 columns: '1'"),
         ("t,force\n0,1\n1,one\n", "no number.*one"),
-        ("t,force.x,force.y\n0,1,2\n1,nan,3\n", "'force'.*not finite"),
-        ("t,force\n0,1\n0,2\n", "'force'.*increase strictly"),
+        ("t,force.x,force.y\n0,nan,2\n1,nan,3\n2,1,inf\n", "'force'.*not finite in every sample"),
         ("t,t_host,force\n0,5,1\n1,4,2\n", "host's clock goes back"),
         ("t,bend\n0,1\n1,2\n", "'bend': nothing says its unit"),
-        ("t,a_command\n0,1\n", "no column a_measured"),
+        ("t,a_command,b_measured\n0,1,1\n", "no joint has both JOINT_command and JOINT_measured"),
     ],
 )
 def test_tables_that_are_refused(text, message, tmp_path):
@@ -182,6 +228,20 @@ def test_lerobots_rows_are_there_for_others_and_lose_what_the_note_says(trace, t
     again = export_traces([back], "lerobot", tmp_path / "b")
     assert again
     assert set(LeRobotFolder(tmp_path / "b").features) - {"observation.force"} <= set(data.features)
+
+
+def test_names_of_lerobots_numbers_go_with_a_channel_that_is_renamed(trace, tmp_path):
+    """As a list, or in groups, as older sets have them."""
+    export_traces([trace], "lerobot", tmp_path / "a", fps=50.0)
+    shutil.rmtree(tmp_path / "a" / "meta" / "dexprior")
+    path = tmp_path / "a" / "meta" / "info.json"
+    info = json.loads(path.read_text())
+    assert info["features"]["action"]["names"] == ["shoulder", "elbow"]
+    info["features"]["observation.measured"]["names"] = {"motors": ["elbow", "shoulder"]}
+    path.write_text(json.dumps(info))
+    layout = {"goal": ChannelLayout(source="action"), "q": ChannelLayout(source="observation.measured")}
+    back = import_trace(tmp_path / "a", "lerobot", layout=layout)
+    assert (back.names("goal"), back.names("q")) == (("shoulder", "elbow"), ("elbow", "shoulder"))
 
 
 def test_lerobot_episodes_of_other_channels_are_refused(trace, tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dexprior.errors import BadInput
+from dexprior.errors import BadInput, UnknownName
 from dexprior.families import Parameter, ParameterFamily, actuation, servos
 from dexprior.worlds.tasks import TaskWorlds, make_task
 
@@ -72,6 +72,33 @@ def test_a_joint_crosses_the_band_before_it_turns_back():
     assert area > 0.5 * band * np.ptp(sent)
     grip = worlds.view.model.actuator("robot/pad_left").id
     np.testing.assert_array_equal(worlds.view.ctrl[0, grip], worlds.view.ctrl[1, grip])  # slides have no gears
+
+
+def test_a_joint_has_a_delay_and_a_band_of_its_own():
+    """What is said of one joint acts on it alone, and goes before what is said of all."""
+    task = _TASK
+    of = {"unit": "1", "low": 0.0, "high": 0.1}
+    own = (
+        Parameter(name="backlash.elbow", target="world/joint4/backlash", **of),
+        Parameter(name="late", target="world/joint1/actuator_delay", **of),
+    )
+    family = task.family.extended(*actuation(delay=(0.0, 0.1), backlash=(0.0, 0.1)), *own)
+    worlds = TaskWorlds(task, 2, threads=1, family=family, arm_action="joint")
+    scene = {name: np.repeat(v, 2, axis=0) for name, v in task.sample(np.random.default_rng(1), 1).items()}
+    base = task.family.as_dict(task.family.sample(np.random.default_rng(0), 1)[0])
+    plain = base | {"actuator_delay": 0.02, "backlash": 0.01, "backlash.elbow": 0.01, "late": 0.02}
+    worlds.reset(np.arange(2), scene, [plain | {"backlash.elbow": 0.05, "late": 0.08}, plain])
+    joints = [worlds.view.model.actuator(f"robot/joint{k}").id for k in range(1, 8)]
+    apart = np.zeros(7)
+    for k in range(20):
+        action = np.full((2, 8), 0.4 if (k // 5) % 2 == 0 else -0.4)
+        worlds.step(action)
+        apart = np.maximum(apart, np.abs(np.subtract(*worlds.view.ctrl[:, joints])))
+    assert (apart[[0, 3]] > 0.01).all()
+    assert apart[[1, 2, 4, 5, 6]].max() < 0.1 * apart[[0, 3]].min()  # but for what the arm's own coupling does
+    other = Parameter(name="backlash.shoulder", target="world/shoulder/backlash", **of)
+    with pytest.raises(UnknownName, match=r"joint for parameter 'backlash.shoulder' 'shoulder'.*joint1"):
+        TaskWorlds(task, 1, threads=1, family=task.family.extended(other))
 
 
 def test_alone_or_in_a_batch_and_after_a_snapshot_the_bits_are_the_same():
