@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from dexprior.config import to_plain, validate
 from dexprior.errors import ConfigError
 
-__all__ = ["compose", "config_folder", "files", "presets"]
+__all__ = ["compose", "config_folder", "files", "parts", "presets"]
 
 T = TypeVar("T")
 
@@ -32,6 +32,11 @@ def presets(verb: str) -> list[str]:
 def files(given: str | tuple[str, ...]) -> tuple[str, ...]:
     """Of a setting that takes one file or several."""
     return (given,) if isinstance(given, str) else given
+
+
+def parts(given: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Of a setting that takes one number or several."""
+    return (given,) if isinstance(given, int) else given
 
 
 def compose(verb: str, cls: type[T], overrides: Sequence[str]) -> T:

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -108,7 +109,20 @@ def _run(verb: str, module: ModuleType, rest: list[str]) -> int:
         config = compose(verb, module.Config, overrides)
     elif overrides:
         raise UnknownName("argument", overrides[0], [f"{verb} takes no settings"])
-    return int(module.run(config, words) or 0)
+    place = _written(module, config, words)
+    if place is None:
+        return int(module.run(config, words) or 0)
+    from dexprior.cli.show import told_when_done
+
+    with told_when_done(place):
+        return int(module.run(config, words) or 0)
+
+
+def _written(module: ModuleType, config: Any, words: list[str]) -> Path | None:
+    """The file or folder that a call writes; None where it only reads."""
+    if hasattr(module, "writes"):
+        return module.writes(config, words)
+    return Path(config.out) if hasattr(config, "out") else None
 
 
 def _overview() -> str:

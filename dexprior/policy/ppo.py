@@ -8,6 +8,7 @@ Own code, because the prior's KL, the privileged critic and bit-exact resuming d
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -25,7 +26,7 @@ from dexprior.envs.panel import Panel
 from dexprior.envs.tasks import TaskVectorEnv
 from dexprior.errors import BadInput, Diverged
 from dexprior.policy.actor import Actor, ActorConfig, Critic, Senses, gaussian_kl, log_prob
-from dexprior.progress import TrainingLog
+from dexprior.progress import TrainingLog, place_in_parts
 from dexprior.worlds.tasks import Task
 
 __all__ = ["PpoConfig", "train_ppo", "warm_up_of"]
@@ -109,6 +110,7 @@ def train_ppo(
     seed: int,
     init: Actor | None = None,
     warm: Path | None = None,
+    more: Sequence[int] = (),
 ) -> tuple[Actor, list[dict[str, float]]]:
     """Train an actor, or go on from `folder/state.safetensors`; returns it with its learning curve.
 
@@ -122,6 +124,8 @@ def train_ppo(
         init: an actor whose weights and spread training starts from; the critic is new, and a warm-up still imitates
             the prior: `warmup=0` keeps what the actor knows.
         warm: state of a run of `warm_up_of(config)` with the same seed, which this one then goes on from.
+        more: iterations of each continuation of the finished training, without a warm-up, over which the KL's weight
+            falls anew.
 
     Raises:
         BadInput: the prior was built for another panel, action or period, the actor has other sizes than the
@@ -167,13 +171,17 @@ def train_ppo(
     collector = _Collector(env, actor, critic, prior, config, length)
     name = "train policy" if prior is not None else "train policy without prior"
     per_iteration = config.worlds * length
-    with TrainingLog(folder, name, config.iterations * per_iteration, curve) as log:
-        while done < config.iterations:
+    parts = (config.iterations, *more)
+    last = sum(parts)
+    with TrainingLog(folder, name, last * per_iteration, curve) as log:
+        while done < last:
+            place, iterations = place_in_parts(done, parts)
+            schedule = config if done < config.iterations else replace(config, iterations=iterations, warmup=0)
             rng = np.random.default_rng([seed, done])
-            imitated = prior if done < config.warmup else None
+            imitated = prior if place < schedule.warmup else None
             guided = max(1.0 - done / config.guided, 0.0) if imitated is not None and config.guided else 0.0
             rollout = collector.collect(rng, guided=guided)
-            beta = 0.0 if prior is None else _beta(config, done)
+            beta = 0.0 if prior is None else _beta(schedule, place)
             if imitated is not None:
                 seen = _joined(seen, rollout)
                 stats = _imitate(seen, rollout, actor, critic, optimizer, imitated, config, rng, done)
@@ -193,7 +201,7 @@ def train_ppo(
             done += 1
             row = {"iteration": done, "beta": beta, **rollout.stats, **stats}
             log.add(done * per_iteration, row, show=("success", "reward", "kl"))
-            if collector.over or done == config.iterations:
+            if collector.over or done in (config.iterations, last):
                 save()
     env.close()
     return actor.eval(), curve

@@ -17,18 +17,20 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from dexprior.artifacts import read_object, write_json
 from dexprior.children import end_with_parent
-from dexprior.config import Ge, Le, config
+from dexprior.config import Ge, Le, config, difference, to_plain
 from dexprior.data.demonstrating.episodes import episode_of
 from dexprior.data.demonstrating.film import FilmCrew
 from dexprior.data.shards import ShardSet, ShardWriter
-from dexprior.errors import BadInput, UnknownName
+from dexprior.errors import ArtifactError, BadInput, UnknownName
 from dexprior.worlds.tasks import SUITE, Task, TaskWorlds, human_task, strategies_of, strategy_of
 from dexprior.worlds.tasks.scene import CAMERAS
 from dexprior.worlds.tasks.strategies import RefineConfig, demonstrate
 
 __all__ = ["TaskDemonstrationConfig", "generate_demonstrations"]
 
+_SETTINGS = "settings.json"
 _BATCH = 16  # demonstrations simulated together; part of what decides the episodes
 
 
@@ -82,7 +84,7 @@ def generate_demonstrations(
     Raises:
         UnknownName: a task without demonstrations.
         NoGraphics: frames cannot be rendered here.
-        ArtifactError: the folder cannot be written.
+        ArtifactError: the folder cannot be written, or holds demonstrations of this task and seed with other settings.
     """
     from tqdm import tqdm
 
@@ -90,6 +92,7 @@ def generate_demonstrations(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     done = frozenset(row["id"] for row in ShardSet(folder).rows()) if any(folder.glob("*.tar")) else frozenset()
+    _keep_settings(folder, task, config, seed, fresh=not any(name.startswith(f"{task}-s{seed}-") for name in done))
     missing = [
         b for b in range(-(-config.n // _BATCH)) if not all(name in done for name in _names(task, config, seed, b))
     ]
@@ -114,6 +117,28 @@ def generate_demonstrations(
         "success": successes / len(rows),
         "made": len(rows) - sum(row["id"] in done for row in rows),
     }
+
+
+def _keep_settings(folder: Path, task: str, config: TaskDemonstrationConfig, seed: int, *, fresh: bool) -> None:
+    """Keep what a task's demonstrations of a seed look like, and refuse to add others; more of them may be made.
+
+    Args:
+        fresh: whether the folder holds none of them: in older folders nothing was kept.
+
+    Raises:
+        ArtifactError: those in the folder have other settings.
+    """
+    path, key = folder / _SETTINGS, f"{task}-s{seed}"
+    kept = read_object(path) if path.is_file() else {}
+    mine = {name: value for name, value in to_plain(config).items() if name not in ("n", "workers")}
+    if fresh:
+        write_json(path, kept | {key: mine})
+    elif key in kept and (differs := difference(kept[key], mine)):
+        name, there, here = differs
+        raise ArtifactError(
+            f"{folder} belongs to another run: {name} is {there} there, {here} here; give another output folder, or "
+            "delete that one"
+        )
 
 
 def _open(task: str, config: TaskDemonstrationConfig, seed: int, batches: list[int], done: frozenset[str]) -> int:

@@ -139,6 +139,7 @@ def train(config: PushConfig, folder: Path, seed: int, *, quiet: bool = False) -
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    finished = folder / "policy.safetensors"
     worlds = PushingWorlds(config.world, config.task, make_striker(config.striker, config.world), config.worlds)
     env = PushingVecEnv(worlds)
     model = SAC(
@@ -159,6 +160,8 @@ def train(config: PushConfig, folder: Path, seed: int, *, quiet: bool = False) -
     curve: list[dict[str, float]] = []
     if checkpoint.exists():
         curve = _restore(model, checkpoint, identity)
+        if finished.exists() and model.num_timesteps >= config.steps:
+            return load_push_policy(finished)[0]
     with TrainingLog(folder, "push", config.steps, curve, quiet=quiet) as log:
         while model.num_timesteps < config.steps:
             _begin_chunk(model, worlds, seed)
@@ -167,7 +170,8 @@ def train(config: PushConfig, folder: Path, seed: int, *, quiet: bool = False) -
             log.add(model.num_timesteps, _summary(env.episodes), show=("success", "return"))
             _store(model, checkpoint, identity, curve)
             write_json(folder / "curve.json", curve)
-    save_module(model.policy, folder / "policy.safetensors", schema=SCHEMA, producer="push", config=config, seed=seed)
+    write_json(folder / "curve.json", curve)  # it may have been killed between a checkpoint and its row
+    save_module(model.policy, finished, schema=SCHEMA, producer="push", config=config, seed=seed)
     model.policy.set_training_mode(False)
     return model.policy
 
