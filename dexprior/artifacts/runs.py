@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dexprior.artifacts.claims import Claim
 from dexprior.artifacts.files import read_json, read_object, write_json
 from dexprior.artifacts.header import package_versions
 from dexprior.children import rank, ranks
@@ -35,21 +36,24 @@ class RunFolder:
     more: tuple[int, ...] = ()
     """How much each continuation of the finished run adds, in order."""
     _started: float = field(default_factory=time.monotonic)
+    _claim: Claim | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self.path = Path(self.path)
 
     def open(self) -> RunFolder:
-        """Create the folder and write its record; of several ranks the first does.
+        """Create the folder, have it alone until the run is finished, and write its record.
 
         Raises:
-            ArtifactError: the folder belongs to a run of another stage, configuration or seed, or with other inputs,
-                and the message names the first setting that differs; or there is nothing that `more` could continue.
+            ArtifactError: another process writes the folder; it belongs to a run of another stage, configuration or
+                seed, or with other inputs, and the message names the first setting that differs; or there is nothing
+                that `more` could continue.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
+        if self.more or not self.finished(self.path):
+            self._claim = Claim(self.path)
         record = self.path / "run.json"
         found = read_json(record) if record.exists() else None
-        alone = [path.name for path in self.path.iterdir()] == ["run.json"]
+        alone = [path.name for path in self.path.iterdir() if not path.name.startswith(".")] == ["run.json"]
         if alone and isinstance(found, dict) and "continued" not in found:
             found = None  # an earlier try was refused before it made anything
         if found is None:
@@ -156,6 +160,8 @@ class RunFolder:
         seconds = time.monotonic() - self._started
         done = {"result": result, "seconds": round(seconds, 3)}
         write_json(self.path / _DONE, done | ({"more": list(self.more)} if self.more else {}))
+        if self._claim is not None:
+            self._claim.release()
         return result
 
     def file(self, name: str) -> Path:

@@ -112,16 +112,22 @@ def _run(verb: str, module: ModuleType, rest: list[str]) -> int:
     place = _written(module, config, words)
     if place is None:
         return int(module.run(config, words) or 0)
+    from dexprior.artifacts.claims import claimed
     from dexprior.cli.show import told_when_done
 
-    with told_when_done(place):
+    whole = place.suffix in _FILES or words == ["export"]  # which makes a folder that must not exist before
+    with claimed(place, beside=whole), told_when_done(place):
         return int(module.run(config, words) or 0)
+
+
+_FILES = (".bag", ".csv", ".hdf5", ".json", ".mcap", ".npz", ".safetensors")
 
 
 def _written(module: ModuleType, config: Any, words: list[str]) -> Path | None:
     """The file or folder that a call writes; None where it only reads."""
     if hasattr(module, "writes"):
-        return module.writes(config, words)
+        written: Path | None = module.writes(config, words)
+        return written
     return Path(config.out) if hasattr(config, "out") else None
 
 
