@@ -97,8 +97,10 @@ def _unforeseen(verb: str, words: Sequence[str], error: Exception) -> str:
 
 
 def _run(verb: str, module: ModuleType, rest: list[str]) -> int:
-    words = [w for w in rest if "=" not in w]
-    overrides = [w for w in rest if "=" in w]
+    from dexprior.cli.words import is_setting
+
+    words = [w for w in rest if not is_setting(w)]
+    overrides = [w for w in rest if is_setting(w)]
     accepted: tuple[str, ...] = getattr(module, "WORDS", ())
     if words and not accepted:
         raise UnknownName("argument", words[0], [f"{verb} takes key=value only; see dexprior {verb} --help"])
