@@ -399,6 +399,7 @@ def test_a_folder_can_be_read_afterwards(tmp_path):
     assert record["seed"] == 5
     assert record["parents"] == ["abc"]
     assert "commit" in record
+    assert record["ranks"] == 1
     assert record["versions"]["dexprior"]
 
 

@@ -1,8 +1,10 @@
 """Train the video diffusion prior on a folder of demonstrations.
 
-On several GPUs: accelerate launch scripts/train_prior.py key=value. An interrupted run goes on from its last
-checkpoint when the same command is given again. A finished one goes on for 500 steps with more=500, with a learning
-rate that rises and falls again, and once more for 200 with more=500,200.
+On several GPUs: accelerate launch scripts/train_prior.py key=value. The first line that it says, and `ranks` in
+run.json, tell how many processes train together: accelerate launch --cpu starts one, whatever its --num_processes.
+
+An interrupted run goes on from its last checkpoint when the same command is given again. A finished one goes on for 500
+steps with more=500, with a learning rate that rises and falls again, and once more for 200 with more=500,200.
 """
 
 from __future__ import annotations
