@@ -24,7 +24,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dexprior.errors import ConfigError
 
-__all__ = ["Ge", "Gt", "Le", "Lt", "config", "config_hash", "to_plain", "validate"]
+__all__ = ["Ge", "Gt", "Le", "Lt", "config", "config_hash", "difference", "to_plain", "validate"]
 
 T = TypeVar("T")
 
@@ -73,6 +73,49 @@ def config_hash(value: Any) -> str:
     """Twelve hex digits that identify a configuration's values."""
     text = json.dumps(to_plain(value), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+ABSENT = "absent"
+"""What `difference` says of a side that has no such setting."""
+
+
+def difference(there: Any, here: Any, path: str = "") -> tuple[str, str, str] | None:
+    """The first setting in which two configurations differ: its path, and its value there and here as JSON.
+
+    Settings of one configuration among several in a row go by their own names: which of them it is does not matter to
+    whoever has to change it.
+
+    Args:
+        there, here: configurations, or their plain forms.
+        path: what the path begins with.
+
+    Returns:
+        None where both are equal. A setting that one side has not is `absent` there.
+    """
+    there, here = to_plain(there), to_plain(here)
+    if isinstance(there, dict) and isinstance(here, dict):
+        for name in dict.fromkeys([*here, *there]):
+            inside = f"{path}.{name}" if path else str(name)
+            if name not in there or name not in here:
+                there_is, here_is = (_said(side[name]) if name in side else ABSENT for side in (there, here))
+                return inside, there_is, here_is
+            if found := difference(there[name], here[name], inside):
+                return found
+        return None
+    if isinstance(there, list) and isinstance(here, list) and len(there) == len(here):
+        for k, pair in enumerate(zip(there, here)):
+            inside = path if all(isinstance(side, dict) for side in pair) else f"{path}[{k}]"
+            if any(isinstance(side, (dict, list)) for row in (there, here) for side in row):
+                if found := difference(*pair, inside):
+                    return found
+            elif _said(pair[0]) != _said(pair[1]):
+                return path or "configuration", _said(there), _said(here)
+        return None
+    return None if _said(there) == _said(here) else (path or "configuration", _said(there), _said(here))
+
+
+def _said(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 def _explain(cls: type, problem: Any, where: str) -> str:

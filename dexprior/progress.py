@@ -3,16 +3,35 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-__all__ = ["TrainingLog", "say"]
+__all__ = ["TrainingLog", "place_in_parts", "say"]
 
 
 def say(text: str) -> None:
     """Write a progress line to standard error."""
     print(text, file=sys.stderr, flush=True)
+
+
+def place_in_parts(step: int, parts: Sequence[int]) -> tuple[int, int]:
+    """Of a step of a training and its continuations: its number within its part, and that part's steps.
+
+    Args:
+        step: counted from the beginning of the first part.
+        parts: steps of each part.
+
+    Raises:
+        ValueError: a step behind the last part.
+    """
+    before = 0
+    for steps in parts:
+        if step < before + steps:
+            return step - before, steps
+        before += steps
+    raise ValueError(f"step {step} of {before}")
 
 
 class TrainingLog:

@@ -32,7 +32,7 @@ from dexprior.artifacts import (
     write_json,
     write_tensors,
 )
-from dexprior.config import config, config_hash
+from dexprior.config import config, config_hash, difference
 from dexprior.errors import ArtifactError, BadInput
 
 TYPES = sorted(
@@ -359,7 +359,9 @@ def test_a_training_state_of_another_configuration_is_refused(tmp_path):
     module = network()
     parts = {"modules": {"net": module}, "optimizers": {"net": torch.optim.Adam(module.parameters())}}
     path = save_training_state(tmp_path / "state", **parts, progress={}, config=Stage())
-    with pytest.raises(ArtifactError, match=r"was written under configuration .*resume with the same configuration"):
+    with pytest.raises(
+        ArtifactError, match=r"belongs to another run: steps is 3 there, 4 here; go on with the same settings"
+    ):
         load_training_state(path, **parts, config=Stage(steps=4))
 
 
@@ -397,16 +399,112 @@ def test_a_folder_can_be_read_afterwards(tmp_path):
     assert record["seed"] == 5
     assert record["parents"] == ["abc"]
     assert "commit" in record
+    assert record["ranks"] == 1
     assert record["versions"]["dexprior"]
 
 
 @pytest.mark.parametrize(
-    "other", [(Stage(steps=4), 0, ()), (Stage(), 1, ()), (Stage(), 0, ("parent",))], ids=["config", "seed", "parents"]
+    ("other", "said"),
+    [
+        (("other", Stage(), 0, ("a",)), 'stage is "stage" there, "other" here'),
+        (("stage", Stage(steps=4), 0, ("a",)), "steps is 3 there, 4 here"),
+        (("stage", (Stage(), Stage()), 0, ("a",)), 'configuration is {"steps": 3} there'),
+        (("stage", Stage(), 1, ("a",)), "seed is 0 there, 1 here"),
+        (("stage", Stage(), 0, ("b",)), 'input 1 is "a" there, "b" here'),
+        (("stage", Stage(), 0, ()), r'the list of inputs is ["a"] there, [] here'),
+    ],
 )
-def test_a_folder_of_another_run_is_refused(other, tmp_path):
-    RunFolder(tmp_path / "run", "stage", Stage(), 0).open().finish({})
-    with pytest.raises(ArtifactError, match=r"belongs to .*give another output folder"):
-        RunFolder(tmp_path / "run", "stage", *other).open()
+def test_a_folder_of_another_run_is_refused_by_the_key_that_differs(other, said, tmp_path):
+    RunFolder(tmp_path / "run", "stage", Stage(), 0, ("a",)).open().finish({})
+    with pytest.raises(ArtifactError) as error:
+        RunFolder(tmp_path / "run", *other).open()
+    assert str(error.value).startswith(f"{tmp_path / 'run'} belongs to another run: {said}")
+    assert str(error.value).endswith("; give another output folder, or delete that one")
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "said"),
+    [
+        ({"a": {"b": [1, 2]}, "c": 1}, {"a": {"b": [1, 3]}, "c": 2}, ("a.b", "[1, 2]", "[1, 3]")),
+        ([{"a": 1}, {"b": {"c": True}}], ({"a": 1}, {"b": {"c": False}}), ("b.c", "true", "false")),
+        ([{"a": 1}, 5], ({"a": 1}, 6), ("[1]", "5", "6")),
+        ({"a": 1}, {"a": 1, "b": None}, ("b", "absent", "null")),
+        ({"a": 1, "b": {"c": 2}}, {"a": 1}, ("b", '{"c": 2}', "absent")),
+        ({"a": 1}, {"a": 1.0}, ("a", "1", "1.0")),
+        ({"a": "x"}, {"a": ["x"]}, ("a", '"x"', '["x"]')),
+        (3, Stage(), ("configuration", "3", '{"steps": 3}')),
+        (Stage(), {"steps": 3}, None),
+    ],
+)
+def test_the_first_setting_that_differs_is_named_by_its_path(there, here, said):
+    assert difference(there, here) == said
+
+
+# --- continuations ------------------------------------------------------------------------------------------
+
+
+def opened(folder, *more):
+    return RunFolder(folder, "stage", Stage(), 0, (), more).open()
+
+
+def continued(folder):
+    return [entry["more"] for entry in json.loads((folder / "run.json").read_text()).get("continued", [])]
+
+
+def test_a_finished_run_is_continued_once_for_each_number_and_says_so(tmp_path):
+    opened(tmp_path).finish({"loss": 3})
+    assert opened(tmp_path, 5).result is None
+    assert not RunFolder.finished(tmp_path)  # killed here, the same command goes on
+    assert opened(tmp_path, 5).result is None
+    opened(tmp_path, 5).finish({"loss": 2})
+    assert continued(tmp_path) == [5]
+    assert json.loads((tmp_path / "run.json").read_text())["continued"][0]["before"] == {"loss": 3}
+    assert opened(tmp_path, 5).result == {"loss": 2}
+    assert opened(tmp_path).result == {"loss": 2}
+    assert opened(tmp_path, 5, 5).result is None
+    opened(tmp_path, 5, 5).finish({"loss": 1})
+    assert opened(tmp_path, 5).result == opened(tmp_path, 5, 5).result == {"loss": 1}
+    assert continued(tmp_path) == [5, 5]
+
+
+def test_killed_between_its_record_and_its_work_a_continuation_is_still_to_be_done(tmp_path):
+    opened(tmp_path).finish({"loss": 3})
+    done = (tmp_path / "done.json").read_bytes()
+    opened(tmp_path, 5)
+    (tmp_path / "done.json").write_bytes(done)
+    assert opened(tmp_path, 5).result is None
+    assert opened(tmp_path).result == {"loss": 3}
+
+
+def test_what_cannot_be_continued_says_how_to_go_on(tmp_path):
+    with pytest.raises(ArtifactError, match=r"more=5: .* holds no finished run to go on from"):
+        opened(tmp_path / "new", 5)
+    assert not (tmp_path / "new" / "run.json").exists()
+    opened(tmp_path / "half")
+    (tmp_path / "half" / "state").write_text("work")
+    with pytest.raises(ArtifactError, match=r"is not finished; finish it with the same command without more="):
+        opened(tmp_path / "half", 5)
+    opened(tmp_path / "run").finish({})
+    opened(tmp_path / "run", 5)
+    for more in ((), (6,), (6, 5)):
+        with pytest.raises(ArtifactError, match=r"was continued with more=5, which is not finished: give more=5"):
+            opened(tmp_path / "run", *more)
+    with pytest.raises(ArtifactError, match=r"more=5,7: .* is not finished; finish it with more=5"):
+        opened(tmp_path / "run", 5, 7)
+
+
+@pytest.mark.parametrize("name", ["actor.safetensors", "behavior.safetensors", "dexprior.json"])
+def test_an_absent_input_names_the_verb_that_makes_it(name, tmp_path):
+    verb = {
+        "actor.safetensors": "train-policy",
+        "behavior.safetensors": "build-behavior",
+        "dexprior.json": "train-prior",
+    }
+    for read in (file_hash, read_tensors):
+        with pytest.raises(ArtifactError, match=f"{name}: no such file; `dexprior {verb[name]}` makes it"):
+            read(tmp_path / name)
+    with pytest.raises(ArtifactError, match=r"mine: no such file$"):
+        file_hash(tmp_path / "mine")
 
 
 def test_a_damaged_record_is_named(tmp_path):
@@ -421,7 +519,7 @@ def test_a_folder_whose_first_try_made_nothing_may_be_used_again(tmp_path):
     RunFolder(tmp_path / "run", "stage", {"steps": 1}, 0).open()
     RunFolder(tmp_path / "run", "stage", {"steps": 2}, 0).open()
     (tmp_path / "run" / "state").write_text("work")
-    with pytest.raises(ArtifactError, match="configuration"):
+    with pytest.raises(ArtifactError, match="steps is 2 there, 3 here"):
         RunFolder(tmp_path / "run", "stage", {"steps": 3}, 0).open()
 
 

@@ -1,5 +1,6 @@
 """Everything that is written to disk: typed values, networks, training states and run folders. No pickle anywhere."""
 
+from dexprior.artifacts.claims import claimed
 from dexprior.artifacts.files import (
     file_hash,
     pack_tensors,
@@ -22,6 +23,7 @@ __all__ = [
     "Header",
     "RunFolder",
     "checked_header",
+    "claimed",
     "file_hash",
     "from_tensors",
     "load",

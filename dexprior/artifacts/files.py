@@ -36,19 +36,51 @@ _LONGEST_HEADER = 100_000_000  # [bytes]
 _DEPTH = 200  # of metadata that we wrote: values within values, each some levels deep
 
 
+_MADE_BY = {
+    "actor.safetensors": "train-policy",
+    "base.safetensors": "collision distill",
+    "behavior.safetensors": "build-behavior",
+    "collision.safetensors": "collision finetune",
+    "conditions.safetensors": "sample",
+    "dexprior.json": "train-prior",
+    "estimator.safetensors": "demo",
+    "hand.safetensors": "estimate-pose",
+    "index.jsonl": "data import",
+    "metadata.json": "data import videos=FOLDER",
+    "policy.safetensors": "train-policy task=push",
+    "samples.safetensors": "sample",
+    "shapes.safetensors": "collision distill pairs=FOLDER",
+}
+"""Which verb writes a file of this name."""
+
+
+def made_by(path: str | Path) -> str:
+    """What a message about an absent file adds: which verb makes one, where its name tells."""
+    verb = _MADE_BY.get(Path(path).name)
+    return f"; `dexprior {verb}` makes it" if verb else ""
+
+
 def write_atomic(path: str | Path, data: bytes) -> Path:
     """Write bytes so that a reader, or a kill, never sees half a file."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(data)
-    os.replace(temporary, path)
+    try:
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    except OSError as error:  # a full disk does not say for which file
+        raise type(error)(error.errno, error.strerror, str(path)) from None
+    finally:
+        temporary.unlink(missing_ok=True)
     return path
 
 
 def write_json(path: str | Path, value: Any) -> Path:
-    """Write plain data or configuration as indented JSON, atomically."""
-    return write_atomic(path, (json.dumps(to_plain(value), indent=2) + "\n").encode())
+    """Write plain data or configuration as indented JSON, atomically; a file that says it already is left alone."""
+    path, data = Path(path), (json.dumps(to_plain(value), indent=2) + "\n").encode()
+    if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
+        return path
+    return write_atomic(path, data)
 
 
 def write_tensors(path: str | Path, tensors: Mapping[str, np.ndarray], meta: dict[str, Any]) -> Path:
@@ -102,7 +134,7 @@ def read_meta(
     """
     where = path if where is None else where
     if not path.is_file():
-        raise ArtifactError(f"{where}: no such file")
+        raise ArtifactError(f"{where}: no such file{made_by(path)}")
     with path.open("rb") as stream, as_described("a dexprior file, or it is truncated", where, ArtifactError):
         stream.seek(offset)
         try:
@@ -134,7 +166,7 @@ def file_hash(path: str | Path) -> str:
         ArtifactError: no such file.
     """
     if not Path(path).is_file():
-        raise ArtifactError(f"{path}: no such file; an earlier stage makes it, see `dexprior` for their order")
+        raise ArtifactError(f"{path}: no such file{made_by(path)}")
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:16]
 
 

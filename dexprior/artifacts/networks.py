@@ -11,7 +11,7 @@ import numpy as np
 
 from dexprior.artifacts.files import read_tensors, write_tensors
 from dexprior.artifacts.header import checked_header, make_header
-from dexprior.config import config_hash, to_plain, validate
+from dexprior.config import config_hash, difference, to_plain, validate
 from dexprior.errors import ArtifactError
 from dexprior.reading import as_described, mapping
 
@@ -110,7 +110,9 @@ def save_training_state(
                 else:
                     plain[name]["scalars"][f"{index}/{key}"] = value
     header = make_header(_TRAINING, producer="training", config=config)
-    meta = {"header": dataclasses.asdict(header), "optimizers": plain, "progress": progress}
+    meta = {
+        "header": dataclasses.asdict(header), "config": to_plain(config), "optimizers": plain, "progress": progress
+    }  # fmt: skip
     return write_tensors(path, tensors, meta)
 
 
@@ -131,9 +133,12 @@ def load_training_state(
     tensors, meta = read_tensors(path)
     header = checked_header(path, meta, _TRAINING)
     if header.config_hash != config_hash(config):
+        name, there, here = (difference(meta["config"], config) if "config" in meta else None) or (
+            "configuration", str(header.config_hash), config_hash(config)
+        )  # fmt: skip
         raise ArtifactError(
-            f"{path} was written under configuration {header.config_hash}, this run has {config_hash(config)}: "
-            "resume with the same configuration, or start afresh in another folder"
+            f"{path} belongs to another run: {name} is {there} there, {here} here; go on with the same settings, or "
+            "start afresh in another folder"
         )
 
     def under(prefix: str) -> Iterator[tuple[str, torch.Tensor]]:

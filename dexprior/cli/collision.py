@@ -23,7 +23,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from dexprior.artifacts import file_hash, write_json
+from dexprior.artifacts import RunFolder, file_hash, write_json
 from dexprior.cli.show import first_existing, show
 from dexprior.collision.shapes import PairConfig, ShapeNetworkConfig, ShapeRanges, ShapeTrainingConfig
 from dexprior.collision.stage import CollisionConfig
@@ -136,8 +136,11 @@ def _stage(config: Config) -> int:
     from dexprior.data.impacts import find_ellipse_impacts
 
     data = Path(config.data) if config.data else find_ellipse_impacts()
+    finished = RunFolder.finished(Path(config.out))
     show(run_stage(_settings(config), Path(config.out), seed=config.seed, data=data))
-    plot_accuracy(config.out, Path(config.out) / "accuracy.png")
+    picture = Path(config.out) / "accuracy.png"
+    if not (finished and picture.is_file()):
+        plot_accuracy(config.out, picture)
     return 0
 
 

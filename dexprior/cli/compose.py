@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import difflib
 import re
-import typing
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dexprior.cli.words import quoting, text_settings, text_value
 from dexprior.config import to_plain, validate
 from dexprior.errors import ConfigError
 
-__all__ = ["compose", "config_folder", "files", "presets"]
+__all__ = ["compose", "config_folder", "files", "parts", "presets"]
 
 T = TypeVar("T")
 
@@ -34,6 +34,11 @@ def files(given: str | tuple[str, ...]) -> tuple[str, ...]:
     return (given,) if isinstance(given, str) else given
 
 
+def parts(given: int | tuple[int, ...]) -> tuple[int, ...]:
+    """Of a setting that takes one number or several."""
+    return (given,) if isinstance(given, int) else given
+
+
 def compose(verb: str, cls: type[T], overrides: Sequence[str]) -> T:
     """A verb's configuration: its dataclass's defaults, then its YAML, then `key=value` overrides.
 
@@ -50,15 +55,32 @@ def compose(verb: str, cls: type[T], overrides: Sequence[str]) -> T:
     defaults = to_plain(cls())
     ConfigStore.instance().store(name=f"{_name(verb)}_defaults", node=_open_mappings(OmegaConf.create(defaults)))
     _check_keys(verb, defaults, overrides)
-    texts = {name for name, kind in typing.get_type_hints(cls).items() if kind in (str, str | None)}
+    texts = text_settings(cls)
+    given = {}
+    rest = []
+    for override in overrides:
+        key, _, value = override.partition("=")
+        if key.lstrip("+") in texts:
+            one, several, none = texts[key.lstrip("+")]
+            given[key.lstrip("+")] = text_value(f"{verb}.{key}", value, one=one, several=several, none=none)
+        else:
+            rest.append(override)
     with initialize_config_dir(config_dir=str(config_folder()), version_base="1.3"):
         try:
-            node = hydra_compose(config_name=_name(verb), overrides=[_group(verb, o, texts) for o in overrides])
+            node = hydra_compose(config_name=_name(verb), overrides=[_group(verb, o) for o in rest])
             plain = OmegaConf.to_container(node, resolve=True)
         except (HydraException, OmegaConfBaseException) as error:
             first = str(error).strip().splitlines()[0]
-            raise ConfigError(f"{verb}: {first}") from None
+            said = [o.partition("=") for o in rest if _SPECIAL.search(o.partition("=")[2])]
+            hint = f"; {quoting(said[0][0], said[0][2])}" if said else ""
+            raise ConfigError(f"{verb}: {first}{hint}") from None
     assert isinstance(plain, dict)
+    for key, value in given.items():
+        *folders, last = key.split(".")
+        inner = plain
+        for name in folders:
+            inner = inner[name]
+        inner[last] = value
     return validate(cls, {str(k): v for k, v in plain.items()}, where=verb)
 
 
@@ -88,23 +110,23 @@ def _check_keys(verb: str, defaults: dict[str, Any], overrides: Sequence[str]) -
         if key not in known and not _opened(defaults, key):
             near = difflib.get_close_matches(key, known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
+            if Path(override).exists():
+                hint += f" The file or folder of that name is written ./{override}."
             raise ConfigError(f"{verb}.{key}: unknown key.{hint} Known here: {', '.join(_top(known))}")
         if key == "preset" and override.partition("=")[2] not in presets(verb):
             raise ConfigError(f"{verb}.{override}: unknown preset; choices: {', '.join(presets(verb))}")
 
 
-def _group(verb: str, override: str, texts: set[str]) -> str:
-    """`preset=smoke` picks the file preset/VERB/smoke.yaml; values in a row are a list, but not in a text."""
+def _group(verb: str, override: str) -> str:
+    """`preset=smoke` picks the file preset/VERB/smoke.yaml; values in a row are a list."""
     key, _, value = override.partition("=")
     if key == "preset":
         return f"preset/{_name(verb)}@_global_={value}"
-    if key in texts and re.search(r"""[][(){}'",:=]""", value) and value[0] not in "'\"":
-        escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-        return f"{key}='{escaped}'"
     return f"{key}=[{value}]" if _ROW.fullmatch(value) else override
 
 
 _ROW = re.compile(r"[^][(){}'\",=]+(,[^][(){}'\",=]+)+")
+_SPECIAL = re.compile(r"[^\w.,:+-]")
 
 
 def _paths(tree: dict[str, Any], prefix: str = "") -> Any:

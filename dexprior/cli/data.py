@@ -85,6 +85,12 @@ class Config:
     """Thresholds."""
 
 
+def writes(config: Config, words: list[str]) -> Path | None:
+    """What a word writes; `list`, `get` and `validate` change nothing of ours, nor does it to look at traces."""
+    reads = words[:1] in (["list"], ["get"], ["validate"]) or (words == ["inspect"] and config.traces is not None)
+    return None if reads else Path(config.out)
+
+
 def run(config: Config, words: list[str]) -> int:
     """Dispatch."""
     if not words:

@@ -105,6 +105,11 @@ class Config:
     """For update of a round of the mini-lab: fit the family and train again, or back off and retry by a second gait."""
 
 
+def writes(config: Config, words: list[str]) -> Path:
+    """What a word writes: the folder of a round of your own, or `out`."""
+    return Path(words[1]) if words[:1] in (["new"], ["add"]) and len(words) == 2 else Path(config.out)
+
+
 def run(config: Config, words: list[str]) -> int:
     """Fill in and show."""
     if words[:1] in (["new"], ["add"]):

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import traceback
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -97,8 +98,10 @@ def _unforeseen(verb: str, words: Sequence[str], error: Exception) -> str:
 
 
 def _run(verb: str, module: ModuleType, rest: list[str]) -> int:
-    words = [w for w in rest if "=" not in w]
-    overrides = [w for w in rest if "=" in w]
+    from dexprior.cli.words import is_setting
+
+    words = [w for w in rest if not is_setting(w)]
+    overrides = [w for w in rest if is_setting(w)]
     accepted: tuple[str, ...] = getattr(module, "WORDS", ())
     if words and not accepted:
         raise UnknownName("argument", words[0], [f"{verb} takes key=value only; see dexprior {verb} --help"])
@@ -109,7 +112,26 @@ def _run(verb: str, module: ModuleType, rest: list[str]) -> int:
         config = compose(verb, module.Config, overrides)
     elif overrides:
         raise UnknownName("argument", overrides[0], [f"{verb} takes no settings"])
-    return int(module.run(config, words) or 0)
+    place = _written(module, config, words)
+    if place is None:
+        return int(module.run(config, words) or 0)
+    from dexprior.artifacts.claims import claimed
+    from dexprior.cli.show import told_when_done
+
+    whole = place.suffix in _FILES or words == ["export"]  # which makes a folder that must not exist before
+    with claimed(place, beside=whole), told_when_done(place):
+        return int(module.run(config, words) or 0)
+
+
+_FILES = (".bag", ".csv", ".hdf5", ".json", ".mcap", ".npz", ".safetensors")
+
+
+def _written(module: ModuleType, config: Any, words: list[str]) -> Path | None:
+    """The file or folder that a call writes; None where it only reads."""
+    if hasattr(module, "writes"):
+        written: Path | None = module.writes(config, words)
+        return written
+    return Path(config.out) if hasattr(config, "out") else None
 
 
 def _overview() -> str:

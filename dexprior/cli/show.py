@@ -2,19 +2,42 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from dexprior.errors import ArtifactError
+from dexprior.progress import say
 
-__all__ = ["first_existing", "show", "trained"]
+__all__ = ["first_existing", "show", "told_when_done", "trained"]
 
 
 def show(result: dict[str, Any]) -> None:
     """Print a result without its learning curve, which stands in the run folder."""
     print(json.dumps({k: v for k, v in result.items() if k != "curve"}, indent=2, default=os.fspath))
+
+
+@contextmanager
+def told_when_done(place: str | Path) -> Iterator[None]:
+    """Say that a command had been carried out before, where it changes nothing in the file or folder that it writes."""
+    before = _stamps(Path(place))
+    yield
+    if before and _stamps(Path(place)) == before:
+        say(f"{place}: already done; to do it again, give another out=, or delete this one")
+
+
+def _stamps(place: Path) -> dict[Path, int]:
+    """When each file was written; of no file where there are many, of which it would take long to tell."""
+    files = itertools.chain((place,), place.rglob("*"))
+    found = {path: path.stat().st_mtime_ns for path in itertools.islice(files, _MANY + 1) if path.is_file()}
+    return found if len(found) <= _MANY else {}
+
+
+_MANY = 10_000
 
 
 def first_existing(given: str | None, candidates: list[str], what: str, command: str) -> Path:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dexprior.artifacts import read_json
-from dexprior.cli.compose import files
+from dexprior.cli.compose import files, parts
 from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput
@@ -70,6 +70,9 @@ class Config:
     """Gaps that are not contact, each with a strength from 0 to 1, e.g. injectors={cables:0.5}: docs/families.md."""
     out: str = "runs/policy"
     """Run folder."""
+    more: Annotated[int, Ge(1)] | tuple[Annotated[int, Ge(1)], ...] = ()
+    """Iterations to go on with from the finished run in `out`, over which the KL's weight falls anew; several
+    continuations in a row as more=5,3. Not for push."""
     seed: Annotated[int, Ge(0)] = 0
     """Of the training."""
     policy: PpoConfig = PpoConfig()
@@ -92,6 +95,8 @@ def run(config: Config, words: list[str]) -> int:
     if config.task == "push":
         if config.init is not None:
             raise BadInput(f"train-policy init={config.init}: only tasks of the suite start from an actor")
+        if config.more:
+            raise BadInput(f"train-policy more={config.more}: only policies of the suite's tasks go on when finished")
         if config.data is not None:
             raise BadInput(f"train-policy data={config.data}: only tasks of the suite learn from recordings")
         if told := [name for name in ("family", "sensors", "phenomena", "injectors") if getattr(config, name)]:
@@ -129,6 +134,7 @@ def run(config: Config, words: list[str]) -> int:
         injectors=config.injectors,
         density=config.density,
         sentence=config.sentence,
+        more=parts(config.more),
     )
     show(result)
     return 0

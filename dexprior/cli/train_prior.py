@@ -1,7 +1,10 @@
 """Train the video diffusion prior on a folder of demonstrations.
 
-On several GPUs: accelerate launch scripts/train_prior.py key=value. An interrupted run goes on from its last
-checkpoint when the same command is given again.
+On several GPUs: accelerate launch scripts/train_prior.py key=value. The first line that it says, and `ranks` in
+run.json, tell how many processes train together: accelerate launch --cpu starts one, whatever its --num_processes.
+
+An interrupted run goes on from its last checkpoint when the same command is given again. A finished one goes on for 500
+steps with more=500, with a learning rate that rises and falls again, and once more for 200 with more=500,200.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
+from dexprior.cli.compose import parts
 from dexprior.cli.show import first_existing, show
 from dexprior.config import Ge, config
 from dexprior.prior.training import PriorConfig
@@ -26,6 +30,8 @@ class Config:
     """Run folder."""
     seed: Annotated[int, Ge(0)] = 0
     """Of the training."""
+    more: Annotated[int, Ge(1)] | tuple[Annotated[int, Ge(1)], ...] = ()
+    """Steps to go on with from the finished run in `out`; several continuations in a row as more=500,200."""
     prior: PriorConfig = PriorConfig()
     """Network and training."""
 
@@ -38,6 +44,8 @@ def run(config: Config, words: list[str]) -> int:
     folder = first_existing(
         config.demonstrations, ["runs/demonstrations", "runs/demo/01-demonstrations"], "demonstrations", "dexprior data"
     )
-    result = stage_prior(config.prior, folder, Path(config.out), seed=config.seed, videos=videos)
+    result = stage_prior(
+        config.prior, folder, Path(config.out), seed=config.seed, videos=videos, more=parts(config.more)
+    )
     show(result)
     return 0

@@ -107,7 +107,6 @@ class ArrayCache:
         try:
             write_atomic(path, data)
         except OSError as error:
-            path.with_name(f".{path.name}.{os.getpid()}.tmp").unlink(missing_ok=True)
             raise ArtifactError(
                 f"the cache {self.folder} cannot be written ({error.strerror}): free some space"
             ) from None

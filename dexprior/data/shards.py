@@ -16,6 +16,7 @@ import json
 import os
 import re
 import tarfile
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,8 @@ from typing import IO, Annotated, Any, Literal
 
 import numpy as np
 
+from dexprior.artifacts import write_atomic
+from dexprior.artifacts.claims import NO_LOCKS
 from dexprior.config import Ge, Le, config
 from dexprior.data.episodes import MAIN, EpisodeFolder, EpisodeSet, describe_episode, pack_episode, unpack_episode
 from dexprior.data.readers import ClipSource
@@ -89,7 +92,15 @@ class Damage:
 class ShardWriter:
     """Appends episodes to shards of its own; go on after a kill by opening the same writer again."""
 
-    def __init__(self, folder: str | Path, *, writer: str = "w0", producer: str, max_bytes: int = 256 * 2**20) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        writer: str = "w0",
+        producer: str,
+        max_bytes: int = 256 * 2**20,
+        patience: float = 0.0,
+    ) -> None:
         """Open, and recover what a killed writer of this name left.
 
         Args:
@@ -97,6 +108,7 @@ class ShardWriter:
             writer: letters, digits, `_`; one process at a time for each name.
             producer: stage or verb, for the headers.
             max_bytes: a shard that is longer is closed and the next one begun.
+            patience: seconds to wait for another process that writes under this name.
 
         Raises:
             BadInput: an impossible name, or a name that another process writes under.
@@ -106,11 +118,12 @@ class ShardWriter:
         self.folder, self.writer, self.producer, self.max_bytes = Path(folder), writer, producer, max_bytes
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = (self.folder / f".{writer}.lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            self._lock.close()
-            raise BadInput(f"writer {writer!r} is open in another process in {folder}: use another name") from None
+        until = time.monotonic() + patience
+        while not _locked(self._lock):
+            if time.monotonic() >= until:
+                self._lock.close()
+                raise BadInput(f"writer {writer!r} is open in another process in {folder}: use another name")
+            time.sleep(0.05)
         self.ids: set[str] = set()
         self.dropped: list[Damage] = []
         self._number, self._end = 0, 0
@@ -316,6 +329,18 @@ def open_episodes(folder: str | Path) -> EpisodeSet:
     return ShardSet(folder)
 
 
+def _locked(stream: IO[Any]) -> bool:
+    """Whether a lock is had, or cannot be: a file system without locks."""
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+    return True
+
+
 # --- tar ---
 
 
@@ -428,9 +453,7 @@ def _recover(path: Path) -> tuple[list[dict[str, Any]], list[Damage], int]:
     index = path.with_suffix(".jsonl")
     if damage or any(place is None for _, place in rows) or not index.is_file() or not _ends_whole(index):
         text = "".join(json.dumps(row) + "\n" for row, _ in rows)
-        temporary = index.with_suffix(".tmp")
-        temporary.write_text(text)
-        os.replace(temporary, index)
+        write_atomic(index, text.encode())
     return [row for row, _ in rows], damage, end
 
 

@@ -164,22 +164,25 @@ class FirstLook:
 
     def __init__(self, *, labels: bool = True) -> None:
         self._labels = labels
-        self._seen = np.zeros(0, dtype=int)
+        self._seen, self._t = np.zeros(0, dtype=int), np.zeros(0)
         self._mean = np.zeros((0, 0, 3), dtype=np.float32)
         self._count, self._first = np.zeros((0, 0), dtype=np.float32), np.zeros((0, 0), dtype=int)
         self.bodies: Int[np.ndarray, "n point"] | None = None
         """Which body each point of the cloud lies on, for training alone, where readings say so."""
 
     def see(self, reading: Reading) -> Float[np.ndarray, "n point 3"]:
-        """The cloud [m] as known with this reading; each reading is shown once, an episode's first one at t = 0."""
+        """The cloud [m] as known with this reading; of one time of a world one reading counts, and that at t = 0 is its
+        episode's first."""
         if self._mean.shape != reading.cloud.shape:
             self._seen, self._mean = np.zeros(len(reading.t), dtype=int), np.zeros_like(reading.cloud)
+            self._t = np.full(len(reading.t), np.nan)
             places = reading.cloud.shape[:2]
             self._count, self._first = np.zeros(places, dtype=np.float32), np.zeros(places, dtype=int)
             self.bodies = None
         begins = reading.t == 0.0
         self._seen[begins], self._mean[begins] = 0, 0.0  # nothing is left of another episode, not in the last bit
-        looking = self._seen < _LOOKS
+        looking = (self._seen < _LOOKS) & (begins | (reading.t != self._t))
+        self._t = reading.t.copy()
         self._seen[looking] += 1
         if self._labels:
             share = (1.0 / self._seen[looking]).astype(reading.cloud.dtype)[:, None, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -97,6 +97,16 @@ class Panel:
             np.random.default_rng([*lane, 2]).integers(2**31, size=n),
             () if events is None else events.sample(np.random.default_rng([*lane, 3]), n),
         )
+
+    @classmethod
+    def joined(cls, panels: Sequence[Panel]) -> Panel:
+        """The instances of several panels of one task and family, one after the other, by the first one's name."""
+        first = panels[0]
+        scenes = {name: np.concatenate([panel.scenes[name] for panel in panels]) for name in first.scenes}
+        parameters = np.concatenate([panel.parameters for panel in panels])
+        seeds = np.concatenate([panel.seeds for panel in panels])
+        events = tuple(event for panel in panels for event in panel.events)
+        return replace(first, scenes=scenes, parameters=parameters, seeds=seeds, events=events)
 
     @property
     def hash(self) -> str:

@@ -92,16 +92,25 @@ class EvaluationConfig:
 
 
 def stage_prior(
-    config: PriorConfig, demonstrations: Path, folder: Path, *, seed: int, videos: Path | None = None
+    config: PriorConfig,
+    demonstrations: Path,
+    folder: Path,
+    *,
+    seed: int,
+    videos: Path | None = None,
+    more: tuple[int, ...] = (),
 ) -> dict[str, Any]:
-    """Train the video prior, on a folder of plain clips as well where one is given; evaluate it on held-out clips."""
+    """Train the video prior, on a folder of plain clips as well where one is given; evaluate it on held-out clips.
+
+    `more` goes on from the finished run in the folder, for so many steps each time, as `train_prior` does.
+    """
 
     def work() -> dict[str, Any]:
         train, held_out = split_stack(_learned(config, demonstrations), config.holdout)
         plain = None
         if videos is not None:
             plain = PlainClips(videos, size=config.size, fps=train.fps, window=config.video_window)
-        denoiser = train_prior(train, config, folder, seed=seed, plain=plain)
+        denoiser = train_prior(train, config, folder, seed=seed, plain=plain, more=more)
         if not PartialState().is_main_process:
             sys.exit(0)  # one rank evaluates and records
         save_prior(
@@ -121,7 +130,8 @@ def stage_prior(
         return evaluate_prior(samples, few, train)
 
     parents = parents_of(*([] if videos is None else [videos / "metadata.json"]))
-    return run_stage(folder, "prior", config, seed, work, parents=(fingerprint(demonstrations), *parents))
+    inputs = (fingerprint(demonstrations), *parents)
+    return run_stage(folder, "prior", config, seed, work, parents=inputs, more=more)
 
 
 def stage_estimator(
@@ -201,6 +211,7 @@ def stage_policy(
     injectors: Mapping[str, float] | None = None,
     density: bool = False,
     sentence: str | None = None,
+    more: tuple[int, ...] = (),
 ) -> dict[str, Any]:
     """PPO with the behavioral prior, or the same PPO without it; from a fresh actor, or from that of the run `init`.
 
@@ -212,7 +223,8 @@ def stage_policy(
     read. If `init` is None, it is then the manifest's. The task is that of `init` where none is given, and sensors are
     those that `init` was trained with, but for models that the configuration switches on. `warm` is the folder of a
     run that did this one's warm-up. Worlds have the parameters of `family` (files of `learned_family`) in
-    place of the task's, and `injectors` by their strengths; the actor's file names the task without them.
+    place of the task's, and `injectors` by their strengths; the actor's file names the task without them. `more` goes
+    on from the finished run in the folder, for so many iterations each time, as `train_ppo` does.
 
     Raises:
         BadInput: recordings or a prior, but none is to be used; a prior is to be, but none is given; no task; or a
@@ -255,7 +267,7 @@ def stage_policy(
         start = None if init is None else load_actor(init / "actor.safetensors")
         actor, curve = train_ppo(
             trained, panel, prior, config, folder, seed=seed, init=start,
-            warm=None if warm is None else warm / "state.safetensors", sentence=sentence,
+            warm=None if warm is None else warm / "state.safetensors", sentence=sentence, more=more,
         )  # fmt: skip
         save_actor(
             actor,
@@ -282,7 +294,7 @@ def stage_policy(
     parents = parents_of(*known, *started) + (() if recordings is None else (recordings.checksum,))
     parents += _told(family, injectors) + (() if sentence is None else (sentence,))
     kind = "recorded" if recordings is not None else "prior" if use_prior else "plain"
-    return run_stage(folder, f"policy-{kind}", config, seed, work, parents=parents)
+    return run_stage(folder, f"policy-{kind}", config, seed, work, parents=parents, more=more)
 
 
 def _told(family: Sequence[str | Path], injectors: Mapping[str, float] | None) -> tuple[str, ...]:
@@ -490,8 +502,9 @@ def run_stage(
     seed: int,
     work: Callable[[], dict[str, Any]],
     parents: tuple[str, ...] = (),
+    more: tuple[int, ...] = (),
 ) -> dict[str, Any]:
-    """Do the work unless the folder says that it is done under the same configuration."""
-    run = RunFolder(folder, stage, config, seed, parents).open()
+    """Do the work unless the folder says that it is done under the same configuration, and continued as `more` says."""
+    run = RunFolder(folder, stage, config, seed, parents, more).open()
     done = run.result
     return done if done is not None else run.finish(work())

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any
 
-from dexprior.children import end_with_parent
+from dexprior.children import Interruptions, end_with_parent, unheard
 from dexprior.errors import ConnectionLost
 
 __all__ = ["Step", "cores_each", "run_steps"]
@@ -103,7 +103,8 @@ class _Crew:
             mine, its = context.Pipe()
             os.environ[_LINE_OF_BAR] = str(k)  # two bars do not write over each other
             process = context.Process(target=_work, args=(its, threads), daemon=False)
-            process.start()
+            with unheard():
+                process.start()
             its.close()
             self._members.append((process, mine))
         if n:
@@ -169,11 +170,13 @@ def _work(line: Connection, threads: int | None) -> None:
     end_with_parent()
     _use(threads)
     try:
+        interruptions = Interruptions()
         while True:
             work = line.recv()
             answer: tuple[Any, Exception | None, str]
             try:
-                answer = work(), None, ""
+                with interruptions.heard():
+                    answer = work(), None, ""
             except Exception as error:  # noqa: BLE001  # `_Crew.wait` raises it
                 answer = None, error, traceback.format_exc()
             line.send(answer)

@@ -9,7 +9,7 @@ Own code, because the prior's KL, the privileged critic and bit-exact resuming d
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -26,7 +26,7 @@ from dexprior.policy.collecting import Collector, Rollout, Worlds, tensors
 from dexprior.policy.kl import KlConfig, KlWeight, by_phase
 from dexprior.policy.pairs import Pairs
 from dexprior.policy.priors import PolicyPrior
-from dexprior.progress import TrainingLog
+from dexprior.progress import TrainingLog, place_in_parts
 
 __all__ = ["Judge", "Learner", "Optimisation", "losses", "optimise", "warm_up_of"]
 
@@ -137,6 +137,7 @@ def optimise(
     warm: Path | None = None,
     demonstrations: Pairs | None = None,
     judge: Judge | None = None,
+    more: Sequence[int] = (),
 ) -> list[dict[str, float]]:
     """Train a learner in place, or go on from `folder/state.safetensors`; returns the learning curve.
 
@@ -154,6 +155,8 @@ def optimise(
         warm: state of a run of `warm_up_of(config)` with the same seed, which this one then goes on from.
         demonstrations: whose likelihood the loss holds up, with the weight of the configuration.
         judge: whose numbers the curve has beside those of the training.
+        more: iterations of each continuation of the finished training, without a warm-up, over which the KL's weight
+            falls anew.
 
     Raises:
         Diverged: a loss is not finite; the file holds the last state that was.
@@ -171,15 +174,14 @@ def optimise(
         )
         seen = {name: torch.from_numpy(value) for name, value in arrays.items()}
     done, curve = int(progress["iteration"]), progress["curve"]
-    weight = KlWeight(
-        config.kl, warmup=config.warmup, iterations=config.iterations,
-        state=progress["kl"] if begun == state else None,
-    )  # fmt: skip
+    parts = (config.iterations, *more)
+    last = sum(parts)
+    kept: dict[str, Any] | None = progress["kl"] if begun == state else None
 
     def save() -> None:
         save_training_state(
             state, modules=modules, optimizers={"adam": optimizer},
-            progress={"iteration": done, "curve": curve, "kl": weight.state}, config=(config, seed),
+            progress={"iteration": done, "curve": curve, "kl": kept}, config=(config, seed),
             arrays={name: value.numpy() for name, value in seen.items()},
         )  # fmt: skip
 
@@ -188,14 +190,17 @@ def optimise(
         worlds, learner.actor, learner.critic, prior, length=length, discount=config.discount, trace=config.trace
     )
     shown = None if demonstrations is None or not config.demonstrations else _Shown.of(demonstrations)
-    with TrainingLog(folder, name, config.iterations * worlds.n * length, curve) as log:
-        while done < config.iterations:
+    with TrainingLog(folder, name, last * worlds.n * length, curve) as log:
+        while done < last:
+            place, iterations = place_in_parts(done, parts)
+            warmup = config.warmup if done < config.iterations else 0
+            weight = KlWeight(config.kl, warmup=warmup, iterations=iterations, state=kept)
             rng = np.random.default_rng([seed, done])
-            imitates = prior is not None and done < config.warmup
+            imitates = prior is not None and place < warmup
             guided = max(1.0 - done / config.guided, 0.0) if imitates and config.guided else 0.0
             resets = 0.0 if imitates or prior is None else config.resets
             rollout = collector.collect(rng, guided=guided, resets=resets)
-            beta = 0.0 if prior is None else weight.at(done)
+            beta = 0.0 if prior is None else weight.at(place)
             update = _Update(rollout, learner, optimizer, prior, config, rng)
             if imitates:
                 seen = _joined(seen, rollout)
@@ -217,12 +222,12 @@ def optimise(
                     f"{name}: a loss of iteration {done + 1} is not finite; {state} holds the last good state. Usually "
                     "policy.learning_rate is too large"
                 )
-            done += 1
+            done, kept = done + 1, weight.state
             row = {"iteration": done, "beta": beta, **rollout.stats, **stats}
-            if judge is not None and (done % judge.every == 0 or done == config.iterations):
+            if judge is not None and (done % judge.every == 0 or done == last):
                 row |= judge.look(learner.actor)
             log.add(done * worlds.n * length, row, show=("success", "reward", "kl"))
-            if collector.over or done == config.iterations:
+            if collector.over or done in (config.iterations, last):
                 save()
     return curve
 

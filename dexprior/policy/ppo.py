@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def train_ppo(
     sentence: str | None = None,
     reward: RewardOf | None = None,
     judge: Judge | None = None,
+    more: Sequence[int] = (),
 ) -> tuple[Actor, list[dict[str, float]]]:
     """Train an actor, or go on from `folder/state.safetensors`; returns it with its learning curve.
 
@@ -67,6 +69,7 @@ def train_ppo(
         sentence: what is asked of a prior that knows several ways; its first by default.
         reward: in place of the task's own.
         judge: see `optimise`.
+        more: see `optimise`.
 
     Raises:
         BadInput: the prior was built for another panel, action or period, the actor has other sizes than the
@@ -91,7 +94,7 @@ def train_ppo(
         _start_from(init, actor, config)
     curve = optimise(
         SuiteWorlds(env, panel, reward), Learner(actor, critic), near, config, folder, seed=seed, warm=warm,
-        judge=judge, name="train policy" if prior is not None else "train policy without prior",
+        judge=judge, more=more, name="train policy" if prior is not None else "train policy without prior",
     )  # fmt: skip
     env.close()
     return actor.eval(), curve

@@ -21,7 +21,7 @@ from dexprior.prior.conditioning import condition_tensors, window_of
 from dexprior.prior.denoiser import LOW, JointDenoiser
 from dexprior.prior.maps import fixed_map, map_channels
 from dexprior.prior.motion import HANDS, POINTS, encode_motion, joints_of, known_motion, points_of, standardise
-from dexprior.progress import TrainingLog
+from dexprior.progress import TrainingLog, place_in_parts, say
 from dexprior.types import Camera, Side
 
 __all__ = ["PriorConfig", "PriorData", "batch_losses", "draw_batch", "train_prior", "video_tensor"]
@@ -154,7 +154,13 @@ def video_tensor(
 
 
 def train_prior(
-    stack: Stack, config: PriorConfig, folder: Path, *, seed: int, plain: PlainClips | None = None
+    stack: Stack,
+    config: PriorConfig,
+    folder: Path,
+    *,
+    seed: int,
+    plain: PlainClips | None = None,
+    more: Sequence[int] = (),
 ) -> JointDenoiser:
     """Train, or go on training from `folder/state.safetensors`.
 
@@ -165,6 +171,7 @@ def train_prior(
         folder: for checkpoints, TensorBoard logs and, by accelerate, every rank's share of the work.
         plain: clips without hands, at the stack's size and rate, in windows of `config.video_window`; they train the
             video stage, which then sees empty control maps.
+        more: steps of each continuation of the finished training, with a schedule of the learning rate of its own.
 
     Raises:
         BadInput: no clip that is long enough for `config`, or frames of another size.
@@ -205,9 +212,14 @@ def train_prior(
     wrapped, optimizer = accelerator.prepare(losses, optimizer)
     wrapped.train()
     quiet = not accelerator.is_main_process
-    with TrainingLog(folder, "train prior", config.steps, history, quiet=quiet) as log:
-        while step < config.steps:
-            rate = _one_cycle(step, config.steps) * config.learning_rate
+    parts = (config.steps, *more)
+    last = sum(parts)
+    if not quiet:
+        n = accelerator.num_processes
+        say(f"train prior: {n} rank{'s' if n > 1 else ''}, each with {config.batch} clips a step, {last} steps")
+    with TrainingLog(folder, "train prior", last, history, quiet=quiet) as log:
+        while step < last:
+            rate = _one_cycle(*place_in_parts(step, parts)) * config.learning_rate
             for group in optimizer.param_groups:
                 group["lr"] = rate
             batch = draw_batch(data, config, seed, step, accelerator.process_index, accelerator.device, plain)
@@ -221,7 +233,7 @@ def train_prior(
             optimizer.step()
             step += 1
             log.add(step, {name: float(value.detach()) for name, value in terms.items()})
-            if accelerator.is_main_process and (step % config.checkpoint_every == 0 or step == config.steps):
+            if accelerator.is_main_process and (step % config.checkpoint_every == 0 or step == last):
                 save_training_state(
                     state_file,
                     modules={"model": model},

@@ -36,7 +36,7 @@ def test_a_killed_and_resumed_run_equals_an_uninterrupted_one(pairs, tmp_path, k
 def test_a_checkpoint_of_another_run_is_refused(pairs, tmp_path):
     path = tmp_path / "distill.safetensors"
     distill(pairs, SHORT, SMALL, seed=3, checkpoint=path, progress=False)
-    with pytest.raises(ArtifactError, match="configuration"):
+    with pytest.raises(ArtifactError, match="belongs to another run"):
         distill(pairs, SHORT, SMALL, seed=4, checkpoint=path, progress=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -38,3 +39,7 @@ def test_two_ranks_train_one_model(tmp_path):
     assert done.returncode == 0, done.stderr[-3000:]
     assert read_tensors(tmp_path / "prior" / "state.safetensors")[1]["progress"]["step"] == 4
     load_prior(tmp_path / "prior" / "checkpoint")
+    assert "train prior: 2 ranks, each with 2 clips a step, 4 steps" in done.stderr
+    record = json.loads((tmp_path / "prior" / "run.json").read_text())
+    assert record["ranks"] == 2
+    assert not (tmp_path / "prior" / ".lock").exists()

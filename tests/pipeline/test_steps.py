@@ -103,7 +103,10 @@ from test_steps import note
 from dexprior.pipeline.steps import Step, _work, run_steps
 if __name__ == "__main__":
     work = functools.partial(note, Path({folder!r}), "child", wait_for="never", seconds=120.0)
-    run_steps({{"a": Step(work=work), "b": Step(work=work)}}, jobs=2, threads=1, began=print, ended=print)
+    try:
+        run_steps({{"a": Step(work=work), "b": Step(work=work)}}, jobs=2, threads=1, began=print, ended=print)
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
 """
 
 
@@ -122,6 +125,28 @@ def test_its_processes_end_with_it_however_it_ends(tmp_path):
     while alive(pid):
         assert time.monotonic() < deadline, f"process {pid} outlived its parent"
         time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("late", [False, True])
+def test_interrupted_with_it_they_say_nothing(late, tmp_path):
+    """The terminal sends Ctrl-C to all of its processes, while they import and while they work."""
+    program = tmp_path / "program.py"
+    program.write_text(_PROGRAM.format(tests=str(Path(__file__).parent), folder=str(tmp_path)))
+    process = subprocess.Popen(
+        [sys.executable, str(program)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout.readline() == "a\n"
+    assert process.stdout.readline() == "b\n"
+    while late and not (tmp_path / "child").exists():
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=60)[1] == "interrupted\n"
+    assert process.returncode == 1
 
 
 def alive(pid: int) -> bool:

@@ -163,6 +163,15 @@ def test_training_starts_from_a_given_actor_and_names_other_sizes(imitated, task
         train_ppo(task, panel, None, wide, tmp_path / "wide", seed=1, init=imitated[0])
 
 
+def test_a_finished_training_goes_on_without_a_warm_up_while_the_kl_falls_anew(task, panel, bank, tmp_path):
+    config = PpoConfig(**SMALL, iterations=2, warmup=1, warmup_epochs=1, epochs=1)
+    _, first = train_ppo(task, panel, bank, config, tmp_path, seed=3)
+    _, whole = train_ppo(task, panel, bank, config, tmp_path, seed=3, more=(3,))
+    assert whole[:2] == first
+    assert [row["beta"] for row in whole[2:]] == pytest.approx([0.1, np.sqrt(0.1 * 0.01), 0.01])
+    assert train_ppo(task, panel, bank, config, tmp_path, seed=3, more=(3,))[1] == whole
+
+
 def test_advantages_are_discounted_sums_of_surprises():
     """With lambda = 1: the discounted return, bootstrapped at the cut, minus the value."""
     reward, value = torch.rand(5, 2), torch.rand(6, 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -21,6 +22,7 @@ from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
 from dexprior.prior.evaluation import evaluate_prior
 from dexprior.prior.sampling import HandObjectPipeline
 from dexprior.prior.training import PriorConfig, PriorData, batch_losses, draw_batch, train_prior
+from dexprior.progress import place_in_parts
 from dexprior.types import SIDES
 
 TINY = {
@@ -62,6 +64,27 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(tiny_stack, tmp_path, k
     states = [read_tensors(tmp_path / name / "state.safetensors")[0] for name in ("whole", "killed")]
     for name, value in states[0].items():
         np.testing.assert_array_equal(value, states[1][name], err_msg=name)
+
+
+def test_a_finished_training_goes_on_with_a_schedule_of_its_own_and_may_be_killed(
+    tiny_stack, tmp_path, kill_at_checkpoint
+):
+    config = PriorConfig(**TINY, steps=2, checkpoint_every=2)
+    train_prior(tiny_stack, config, tmp_path / "whole", seed=4)
+    shutil.copytree(tmp_path / "whole", tmp_path / "killed")
+    whole = train_prior(tiny_stack, config, tmp_path / "whole", seed=4, more=(4,))
+    kill_at_checkpoint(train_prior, tiny_stack, config, tmp_path / "killed", seed=4, more=(4,))
+    assert len(_history(tmp_path / "killed")) == 4
+    resumed = train_prior(tiny_stack, config, tmp_path / "killed", seed=4, more=(4,))
+    assert len(_history(tmp_path / "whole")) == 6
+    assert _history(tmp_path / "killed") == _history(tmp_path / "whole")
+    for a, b in zip(whole.state_dict().values(), resumed.state_dict().values()):
+        assert torch.equal(a, b)
+    assert [place_in_parts(step, (2, 4)) for step in range(6)] == [(0, 2), (1, 2), (0, 4), (1, 4), (2, 4), (3, 4)]
+    once = train_prior(
+        tiny_stack, replace(config, steps=6), tmp_path / "once", seed=4
+    )  # the same steps, another schedule
+    assert any((a != b).any() for a, b in zip(once.state_dict().values(), whole.state_dict().values()))
 
 
 def test_plain_clips_train_the_video_stage_and_a_killed_run_goes_on_with_them(tiny_stack, tmp_path, kill_at_checkpoint):

@@ -12,18 +12,20 @@ import multiprocessing
 import multiprocessing.util
 import os
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 
-from dexprior.children import end_with_parent
-from dexprior.config import Ge, Le, config
+from dexprior.artifacts import claimed, read_object, write_json
+from dexprior.children import Interruptions, end_with_parent, unheard
+from dexprior.config import Ge, Le, config, difference, to_plain
 from dexprior.data.demonstrating.episodes import episode_of
 from dexprior.data.demonstrating.film import FilmCrew
 from dexprior.data.shards import ShardSet, ShardWriter
-from dexprior.errors import BadInput, UnknownName
+from dexprior.errors import ArtifactError, BadInput, ConnectionLost, UnknownName
 from dexprior.families import drawn_outside
 from dexprior.worlds.tasks import SUITE, Task, TaskWorlds, human_task, strategies_of, strategy_of
 from dexprior.worlds.tasks.scene import CAMERAS
@@ -31,6 +33,8 @@ from dexprior.worlds.tasks.strategies import RefineConfig, demonstrate
 
 __all__ = ["TaskDemonstrationConfig", "generate_demonstrations"]
 
+_SETTINGS = "settings.json"
+_PATIENCE = 30.0  # [s] that a worker of a killed call may need to end, which still holds its writer's name
 _BATCH = 16  # demonstrations simulated together; part of what decides the episodes
 
 
@@ -89,17 +93,21 @@ def generate_demonstrations(
     Raises:
         UnknownName: a task without demonstrations, or a constant that its worlds do not have.
         NoGraphics: frames cannot be rendered here.
-        ArtifactError: the folder cannot be written.
+        ArtifactError: the folder cannot be written, or holds demonstrations of this task and seed with other settings.
     """
-    from tqdm import tqdm
-
     strategies_of(task)  # a task without any is named before a folder is made
     for name in config.constants:
         if name not in (known := human_task(task, 0).reality.names):
             raise UnknownName(f"parameter of the worlds in which {task!r} is demonstrated", name, known)
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    with claimed(folder):
+        return _generate(task, config, Path(folder), seed)
+
+
+def _generate(task: str, config: TaskDemonstrationConfig, folder: Path, seed: int) -> dict[str, float]:
+    from tqdm import tqdm
+
     done = frozenset(row["id"] for row in ShardSet(folder).rows()) if any(folder.glob("*.tar")) else frozenset()
+    _keep_settings(folder, task, config, seed, fresh=not any(name.startswith(f"{task}-s{seed}-") for name in done))
     missing = [
         b for b in range(-(-config.n // _BATCH)) if not all(name in done for name in _names(task, config, seed, b))
     ]
@@ -109,10 +117,16 @@ def generate_demonstrations(
         start = (str(folder), context.Value("i", 0))
         bar = tqdm(total=config.n, initial=config.n - _open(task, config, seed, missing, done), unit="clip", desc=task)
         with bar, ProcessPoolExecutor(workers, context, _start_worker, start) as pool:
-            jobs = [pool.submit(_make_batch, task, config, seed, b, done) for b in missing]
+            with unheard():
+                jobs = [pool.submit(_make_batch, task, config, seed, b, done) for b in missing]
             try:
                 for job in as_completed(jobs):
                     bar.update(job.result())
+            except BrokenProcessPool:
+                raise ConnectionLost(
+                    f"a process that made demonstrations of {task!r} ended before its work did; what was finished is "
+                    f"in {folder}, and the same command goes on from there"
+                ) from None
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
@@ -126,6 +140,28 @@ def generate_demonstrations(
     }
 
 
+def _keep_settings(folder: Path, task: str, config: TaskDemonstrationConfig, seed: int, *, fresh: bool) -> None:
+    """Keep what a task's demonstrations of a seed look like, and refuse to add others; more of them may be made.
+
+    Args:
+        fresh: whether the folder holds none of them: in older folders nothing was kept.
+
+    Raises:
+        ArtifactError: those in the folder have other settings.
+    """
+    path, key = folder / _SETTINGS, f"{task}-s{seed}"
+    kept = read_object(path) if path.is_file() else {}
+    mine = {name: value for name, value in to_plain(config).items() if name not in ("n", "workers")}
+    if fresh:
+        write_json(path, kept | {key: mine})
+    elif key in kept and (differs := difference(kept[key], mine)):
+        name, there, here = differs
+        raise ArtifactError(
+            f"{folder} belongs to another run: {name} is {there} there, {here} here; give another output folder, or "
+            "delete that one"
+        )
+
+
 def _open(task: str, config: TaskDemonstrationConfig, seed: int, batches: list[int], done: frozenset[str]) -> int:
     return sum(name not in done for b in batches for name in _names(task, config, seed, b))
 
@@ -135,8 +171,8 @@ def _names(task: str, config: TaskDemonstrationConfig, seed: int, batch: int) ->
     return [f"{task}-s{seed}-{number:06d}" for number in range(batch * _BATCH, stop)]
 
 
-_worker: dict[str, ShardWriter] = {}
-"""The one writer of a process."""
+_worker: dict[str, Any] = {}
+"""The one writer of a process, and its interruptions."""
 
 
 def _start_worker(folder: str, counter: Any) -> None:
@@ -145,8 +181,8 @@ def _start_worker(folder: str, counter: Any) -> None:
     with counter.get_lock():
         number = counter.value
         counter.value += 1
-    writer = ShardWriter(folder, writer=f"demo{number}", producer="data.demonstrating")
-    _worker["writer"] = writer
+    writer = ShardWriter(folder, writer=f"demo{number}", producer="data.demonstrating", patience=_PATIENCE)
+    _worker["writer"], _worker["interruptions"] = writer, Interruptions()
     multiprocessing.util.Finalize(writer, writer.close, exitpriority=10)
 
 
@@ -184,25 +220,30 @@ def _wording(task: str, text: str, rng: np.random.Generator) -> str:
 
 def _make_batch(task: str, config: TaskDemonstrationConfig, seed: int, batch: int, done: frozenset[str]) -> int:
     """Simulate, film and write one batch; returns how many episodes are new."""
-    writer = _worker["writer"]
+    writer, interruptions = _worker["writer"], _worker["interruptions"]
     text = _sentence(task, seed, batch)
     strategy = strategy_of(task, text)
     rng, variant = _object(task, seed, batch)
-    made, worlds = _worlds(task, variant)
+    with interruptions.heard():
+        made, worlds = _worlds(task, variant)
     scenes = made.sample(rng, _BATCH)
     family = drawn_outside(f"{task}-people", made.family, made.reality) if config.drawn else made.reality
     parameters = [family.as_dict(row) | config.constants for row in family.sample(rng, _BATCH)]
     habits = np.random.default_rng([seed, 4, batch])
-    rollout, unit, first = demonstrate(
-        worlds, strategy, scenes, parameters, rng=habits, settings=config.refine, every=config.every
-    )
-    crew = _crew(task, variant, config.size)
+    with interruptions.heard():
+        rollout, unit, first = demonstrate(
+            worlds, strategy, scenes, parameters, rng=habits, settings=config.refine, every=config.every
+        )
+        crew = _crew(task, variant, config.size)
     new = 0
     for world, name in enumerate(_names(task, config, seed, batch)):
         words = _wording(task, text, habits)
         if name in done:
             continue
-        colour, depth = crew.film(rollout.qpos[:, world], rollout.mocap[:, world], config.cameras, depth=config.depth)
+        with interruptions.heard():
+            colour, depth = crew.film(
+                rollout.qpos[:, world], rollout.mocap[:, world], config.cameras, depth=config.depth
+            )
         info = {
             "seed": seed, "number": batch * _BATCH + world, "strategy": strategy.name,
             "first_try": bool(first[world]), "object": dict(SUITE[task].variants[variant]),

@@ -109,13 +109,16 @@ def export_lerobot(folder: Path, out: Path, settings: LeRobotExportConfig | None
         return _existing(out, mark)
     partial = out.with_name(f".{out.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
-    writer = _Writer(partial, settings)
-    for k in range(len(episodes)):
-        writer.add(episodes.row(k)["id"], episodes.read(k))
-    writer.close()
-    counts = {"episodes": len(episodes), "frames": writer.frames, "tasks": len(writer.tasks)}
-    write_json(partial / _MARK, {"mark": mark, **counts})
-    os.replace(partial, out)
+    try:
+        writer = _Writer(partial, settings)
+        for k in range(len(episodes)):
+            writer.add(episodes.row(k)["id"], episodes.read(k))
+        writer.close()
+        counts = {"episodes": len(episodes), "frames": writer.frames, "tasks": len(writer.tasks)}
+        write_json(partial / _MARK, {"mark": mark, **counts})
+        os.replace(partial, out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
     return LeRobotExport(folder=out, written=True, **counts)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from dexprior.envs.pushing.task import PushingTask
 from dexprior.envs.pushing.worlds import PushingWorlds, Striker
+from dexprior.envs.single import NotCopied
 from dexprior.worlds.pushing import PushingConfig
 
 __all__ = ["ACTION_SPACE", "OBSERVATION_SPACE", "PushingEnv", "Striker"]
@@ -19,7 +20,7 @@ ACTION_SPACE = gymnasium.spaces.Box(-1.0, 1.0, (3,), np.float32)
 """Impact point, speed and direction of the rod, over their ranges."""
 
 
-class PushingEnv(gymnasium.Env):
+class PushingEnv(NotCopied, gymnasium.Env):
     """Push one object along one segment; `striker` may be a simulator or a real table.
 
     `info` says whether the sub-goal was reached, the deviation from its orientation [rad], and the strikes used.

@@ -13,7 +13,7 @@ from dexprior.config import validate
 from dexprior.envs.base import Backend, FirstLook, ObservationSpec, Reading
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim.backend import SimBackend
-from dexprior.envs.single import SingleEnv
+from dexprior.envs.single import NotCopied, SingleEnv
 from dexprior.envs.tasks.pictures import Pictures
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import EventFamily, ParameterFamily, Phenomena, SensorModels
@@ -25,7 +25,7 @@ __all__ = ["Reward", "TaskEnv", "TaskVectorEnv", "make_env", "make_vec_env"]
 Reward = Literal["dense", "sparse"]
 
 
-class TaskVectorEnv(gymnasium.vector.VectorEnv):
+class TaskVectorEnv(NotCopied, gymnasium.vector.VectorEnv):
     """n worlds of a task, each with an instance of its own; an episode lasts the task's horizon.
 
     Observations (float32): `proprio` (arm positions, velocities, tool pose as position and two rows of its rotation,
@@ -50,12 +50,14 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         threads: of MuJoCo's pool; 0 takes all cores. Results do not depend on it.
         physics: `warp` steps rigid tasks on a GPU, in single precision (`dexprior[warp]`).
         autoreset: a world whose episode is over restarts with the next step (Gymnasium's default); otherwise it is
-            the caller who resets all.
+            the caller who resets all, or some (`reset_mask`).
+        render_mode: `rgb_array`, which `render` gives in any case.
         backend: of these worlds, in place of simulated ones; family, phenomena, sensors, arm_action, threads and
             physics are then its own.
 
     Raises:
         BadInput: a panel or a backend of another task.
+        UnknownName: another render mode.
     """
 
     def __init__(
@@ -74,12 +76,16 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         threads: int = 0,
         physics: Physics = "mujoco",
         autoreset: bool = True,
+        render_mode: str | None = None,
         backend: Backend | None = None,
     ) -> None:
         if panel is not None and panel.task != task.name:
             raise BadInput(f"panel {panel.name!r} is of task {panel.task!r}, not {task.name!r}")
         if reward not in get_args(Reward):
             raise UnknownName("reward", reward, get_args(Reward))
+        if render_mode not in (None, "rgb_array"):
+            raise UnknownName("render mode of many worlds", render_mode, ("rgb_array",))
+        self.render_mode = render_mode
         self.task, self.num_envs, self.reward, self.panel = task, num_envs, reward, panel
         self.family = panel.family if panel is not None else (task.family if family is None else family)
         if isinstance(phenomena, Mapping):
@@ -107,6 +113,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         self._look = FirstLook(labels=self.backend.labels)
         self._next = 0
         self._happens = events
+        self._own: dict[int, np.random.Generator] = {}
         self.actions, self.observations = self.backend.actions, ObservationSpec.of(self.backend, tracker=tracker)
         self.single_action_space = gymnasium.spaces.Box(-1.0, 1.0, (self.actions.size,), np.float32)
         self.action_space = gymnasium.vector.utils.batch_space(self.single_action_space, num_envs)
@@ -130,28 +137,65 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Start an episode in every world.
+        """Start an episode in every world, or in some.
 
         Args:
-            seed: of the instances drawn from now on, without a panel; with one it picks instances at random.
-            options: `instances`, indices into the panel; by default its first ones, and then the next.
+            seed: of the instances drawn from now on, without a panel; with one it picks instances at random. One number
+                is of all worlds together; a list gives each world its own, with which it shows what one world of that
+                seed does, and None leaves a world as it is.
+            options: `instances`, indices into the panel; by default its first ones, and then the next. `reset_mask`:
+                the worlds that start an episode, while the others stay in theirs.
 
         Raises:
-            BadInput: `instances` without a panel, or not one a world.
+            BadInput: `instances` without a panel, or not one a world; not one seed a world; no mask of the worlds.
         """
-        super().reset(seed=seed if isinstance(seed, int) else next((s for s in seed or [] if s is not None), None))
-        chosen = (options or {}).get("instances")
+        options, n = options or {}, self.num_envs
+        ids = self._masked(options["reset_mask"]) if options.get("reset_mask") is not None else np.arange(n)
+        super().reset(seed=seed if isinstance(seed, (int, np.integer)) else None)
+        seeded = self._seed_worlds(seed, ids)
+        chosen = options.get("instances")
         if chosen is not None:
-            if self.panel is None or len(chosen) != self.num_envs:
-                raise BadInput(f"options['instances'] = {chosen}: needs a panel and {self.num_envs} indices")
-            panel = self.panel.take(chosen)
-        elif self.panel is not None and seed is not None:
-            panel = self.panel.take(self.np_random.integers(len(self.panel), size=self.num_envs))
+            if self.panel is None or len(chosen) != n:
+                raise BadInput(f"options['instances'] = {chosen}: needs a panel and {n} indices")
+            panel = self.panel.take(np.asarray(chosen)[ids])
+        elif self.panel is not None and seeded:
+            panel = self.panel.take(self._picked(len(self.panel), ids))
         else:
-            if seed is not None or self.panel is not None:
+            if seeded or (self.panel is not None and len(ids) == n):
                 self._next = 0
-            panel = self._instances(self.num_envs)
-        return self._shown(self._begin(np.arange(self.num_envs), panel))
+            panel = self._instances(ids)
+        return self._shown(self._begin(ids, panel))
+
+    def _seed_worlds(self, seed: int | list[int | None] | None, ids: np.ndarray) -> bool:
+        """Whether seeds were given; those of worlds that start are taken over."""
+        if seed is None:
+            return False
+        if isinstance(seed, (int, np.integer)):
+            self._own.clear()
+            return True
+        if len(seed) != self.num_envs:
+            raise BadInput(f"seed = {seed}: {len(seed)} seeds for {self.num_envs} worlds")
+        given = {int(k): seed[k] for k in ids if seed[k] is not None}
+        self._own |= {k: gymnasium.utils.seeding.np_random(value)[0] for k, value in given.items()}
+        return bool(given)
+
+    def _masked(self, mask: Any) -> np.ndarray:
+        mask = np.asarray(mask)
+        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_ or not mask.any():
+            raise BadInput(
+                f"options['reset_mask'] = {mask}: expected {self.num_envs} times true or false, and one of them true"
+            )
+        return np.flatnonzero(mask)
+
+    def _picked(self, many: int, worlds: np.ndarray) -> np.ndarray:
+        """At random one of so many instances for each of some worlds."""
+        if not self._own:
+            return self.np_random.integers(many, size=len(worlds))
+        return np.concatenate([self._generator(k).integers(many, size=1) for k in worlds])
+
+    def _generator(self, world: int) -> np.random.Generator:
+        """What draws a world's instances: its own, where it was given a seed, or that of all."""
+        return self._own.get(int(world), self.np_random)
 
     def step(
         self, actions: np.ndarray
@@ -166,7 +210,7 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
         reading = self.backend.step(self.actions.commands(actions))
         self._steps += 1
         if len(restart):
-            reading = self._begin(restart, self._instances(len(restart)))
+            reading = self._begin(restart, self._instances(restart))
         observation, info = self._shown(reading)
         reward, terminated = np.zeros(self.num_envs), np.zeros(self.num_envs, dtype=bool)
         if reading.truth is not None:
@@ -199,12 +243,16 @@ class TaskVectorEnv(gymnasium.vector.VectorEnv):
             self._pictures.close()
         self.backend.close()
 
-    def _instances(self, n: int) -> Panel:
-        if self.panel is None:
+    def _instances(self, worlds: np.ndarray) -> Panel:
+        """The next instance of each of some worlds."""
+        n = len(worlds)
+        if self.panel is not None:
+            ids = (self._next + np.arange(n)) % len(self.panel)
+            self._next += n
+            return self.panel.take(ids)
+        if not self._own:
             return self._draw(self.np_random, n)
-        ids = (self._next + np.arange(n)) % len(self.panel)
-        self._next += n
-        return self.panel.take(ids)
+        return Panel.joined([self._draw(self._generator(k), 1) for k in worlds])
 
     def _draw(self, rng: np.random.Generator, n: int) -> Panel:
         scenes, parameters = self.task.sample(rng, n), self.family.sample(rng, n)

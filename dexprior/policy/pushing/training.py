@@ -10,7 +10,7 @@ import numpy as np
 from stable_baselines3 import SAC
 from stable_baselines3.sac.policies import SACPolicy
 
-from dexprior.artifacts import load_module, save_module
+from dexprior.artifacts import load_module, save_module, write_json
 from dexprior.collision.planar import PlanarStriker
 from dexprior.collision.surrogate import Surrogate
 from dexprior.config import Ge, Gt, Le, config, validate
@@ -125,6 +125,7 @@ def train(config: PushConfig, folder: Path, seed: int, *, quiet: bool = False) -
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
+    finished = folder / "policy.safetensors"
     worlds = PushingWorlds(config.world, config.task, make_striker(config.striker, config.world), config.worlds)
     env = PushingVecEnv(worlds)
     model = SAC(
@@ -146,11 +147,15 @@ def train(config: PushConfig, folder: Path, seed: int, *, quiet: bool = False) -
         env.episodes.clear()
         return told
 
-    learn_in_chunks(
+    before = finished.exists() and (folder / "checkpoint.safetensors").exists()
+    curve = learn_in_chunks(
         model, folder, steps=config.steps, every=config.checkpoint_every, identity={"push": config, "seed": seed},
         seed=seed, seed_worlds=worlds.seed, row=row, name="push", show=("success", "return"), quiet=quiet,
     )  # fmt: skip
-    save_module(model.policy, folder / "policy.safetensors", schema=SCHEMA, producer="push", config=config, seed=seed)
+    write_json(folder / "curve.json", curve)  # it may have been killed between a checkpoint and its row
+    if before:
+        return load_push_policy(finished)[0]
+    save_module(model.policy, finished, schema=SCHEMA, producer="push", config=config, seed=seed)
     model.policy.set_training_mode(False)
     return model.policy
 

@@ -18,7 +18,6 @@ Ours answers for a whole toss with the mean of its ensemble, and `ours_single` i
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -475,10 +474,7 @@ def _save(path: Path, key: str, draw: _Draw) -> None:
         "parameters": draw.parameters,
         "skipped": draw.skipped,
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(plain))
-    os.replace(partial, path)
+    write_atomic(path, json.dumps(plain).encode())
 
 
 def _load(path: Path, key: str) -> _Draw | None:

@@ -120,7 +120,10 @@ def run_lab(config: LabConfig, out: str | Path, *, seed: int) -> dict[str, Any]:
     Raises:
         ArtifactError: `out` holds a lab of another configuration or seed.
     """
-    out = RunFolder(Path(out), stage="lab", config=config, seed=seed).open().path
+    record = RunFolder(Path(out), stage="lab", config=config, seed=seed).open()
+    if record.result is not None:
+        return record.result
+    out = record.path
     first = first_round(config, seed=seed)
     save_round(first, out / "round-1")
     answers = {by: update_folder(out / "round-1", out / f"round-2-{by}", by=by) for by in get_args(By)}
@@ -147,7 +150,7 @@ def run_lab(config: LabConfig, out: str | Path, *, seed: int) -> dict[str, Any]:
     for played in (first, *(a.round for a in answers.values())):
         ledger_section(page, played.ledger)
     page.write(out / "lab.html")
-    return result
+    return record.finish(result)
 
 
 def untrained_success(config: LabConfig, *, seed: int) -> np.ndarray:

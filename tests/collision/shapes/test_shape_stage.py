@@ -58,7 +58,7 @@ def test_the_network_takes_the_ranges_of_its_folders_and_a_second_run_takes_it_u
     written = (tmp_path / "shapes.safetensors").stat().st_mtime_ns
     assert distill_shapes([folders / "narrow"], tmp_path, NETWORK, TRAINING, **options) == first
     assert (tmp_path / "shapes.safetensors").stat().st_mtime_ns == written
-    with pytest.raises(ArtifactError, match="belongs to a run"):
+    with pytest.raises(ArtifactError, match=r"belongs to another run: ranges\.friction is"):
         distill_shapes([folders / "square"], tmp_path, NETWORK, TRAINING, **options)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import chi2_contingency
@@ -10,10 +12,11 @@ from dexprior.config import validate
 from dexprior.data.demonstrating import TaskDemonstrationConfig, generate, generate_demonstrations
 from dexprior.data.demonstrating.surfaces import local_cloud, scene_cloud, sheet_cloud
 from dexprior.data.shards import ShardSet
-from dexprior.errors import BadInput, ConfigError, UnknownName
+from dexprior.errors import ArtifactError, BadInput, ConfigError, UnknownName
 from dexprior.hands.skeleton import forward
 from dexprior.worlds.render import check_graphics
 from dexprior.worlds.tasks import SUITE, demonstrated_tasks, make_task, strategies_of, strategy_of
+from dexprior.worlds.tasks.strategies import RefineConfig
 
 _CONFIG = TaskDemonstrationConfig(n=3, workers=1)
 needs_graphics = pytest.mark.skipif(check_graphics() is not None, reason="no off-screen rendering here")
@@ -154,6 +157,18 @@ def test_the_sentence_says_nothing_of_the_object_nor_the_object_of_the_sentence(
     assert chi2_contingency(counts).pvalue > 1e-3
     share = counts.sum(axis=1) / 1200
     np.testing.assert_allclose(share, 1 / len(names), atol=0.02)
+
+
+@needs_graphics
+def test_made_again_nothing_is_made_and_others_of_the_same_name_are_refused(made, tmp_path):
+    folder, counts = made
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
+    assert generate_demonstrations("pick_place", _CONFIG, folder, seed=3) == counts | {"made": 0}
+    with pytest.raises(ArtifactError, match=r"belongs to another run: refine\.\w+ is .* there, .* here; give another"):
+        generate_demonstrations("pick_place", replace(_CONFIG, refine=RefineConfig(rounds=7)), folder, seed=3)
+    with pytest.raises(ArtifactError, match="size is 64 there, 32 here"):
+        generate_demonstrations("pick_place", replace(_CONFIG, n=5, size=32), folder, seed=3)
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")} == before
 
 
 def test_bad_settings_are_named(tmp_path):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
+import pickle
 import subprocess
 import sys
 
@@ -67,6 +69,83 @@ def test_one_seed_gives_one_run_whatever_the_threads():
     first = run(1)
     np.testing.assert_array_equal(first, run(2))
     assert len(np.unique(first[:, 0])) == 4
+
+
+def _rows(observation, world):
+    return {name: value[world] for name, value in observation.items()}
+
+
+def _same(one, other):
+    for name, value in one.items():
+        np.testing.assert_array_equal(value, other[name], err_msg=name)
+
+
+@pytest.mark.parametrize("panel", [False, True])
+def test_a_list_of_seeds_gives_each_world_what_one_world_of_that_seed_does(panel):
+    task, seeds = make_task("pick_place"), [11, 3, 11]
+    options = {"panel": Panel.sample("p", task, 40, seed=4)} if panel else {}
+    envs = TaskVectorEnv(task, 3, threads=1, **options)
+    actions = np.random.default_rng(2).uniform(-1, 1, (30, 1, 7))
+    seen = [envs.reset(seed=seeds)[0], *(envs.step(np.repeat(a, 3, axis=0))[0] for a in actions)]
+    later = None if panel else envs.reset()[0]
+    for world, seed in enumerate(seeds):
+        one = TaskEnv(task, threads=1, **options)
+        alone = [one.reset(seed=seed)[0], *(one.step(a[0])[0] for a in actions)]
+        for both in zip(seen, alone):
+            _same(_rows(both[0], world), both[1])
+        if later is not None:  # and what is drawn next, too
+            _same(_rows(later, world), one.reset()[0])
+    for wrong in ([1, 2], [1, 2, 3, 4]):
+        with pytest.raises(BadInput, match=f"{len(wrong)} seeds for 3 worlds"):
+            envs.reset(seed=wrong)
+
+
+def test_a_seed_that_is_not_given_leaves_a_world_as_it_is():
+    envs = [make_vec_env("pick_place", num_envs=2, threads=1) for _ in range(2)]
+    for env in envs:
+        env.reset(seed=[7, 8])
+    mixed, whole = envs[0].reset(seed=[9, None])[0], envs[1].reset()[0]
+    _same(_rows(mixed, 1), _rows(whole, 1))
+    assert (mixed["cloud"][0] != whole["cloud"][0]).any()
+    _same(envs[0].reset(seed=5)[0], envs[1].reset(seed=5)[0])  # one number is of all again
+
+
+def test_a_mask_restarts_some_worlds_and_leaves_the_others_in_their_episodes():
+    masked, left = (make_vec_env("pick_place", num_envs=3, threads=1, autoreset=False) for _ in range(2))
+    actions = np.random.default_rng(0).uniform(-1, 1, (6, 3, 7))
+    for env in (masked, left):
+        env.reset(seed=1)
+        for action in actions[:4]:
+            env.step(action)
+    options = {"reset_mask": np.array([False, True, False])}
+    observation, _ = masked.reset(seed=[0, 21, 0], options=options)
+    assert "reset_mask" in options
+    _same(_rows(observation, 1), _rows(make_vec_env("pick_place", num_envs=1, threads=1).reset(seed=[21])[0], 0))
+    assert observation["time"][1] < observation["time"][0] == observation["time"][2]
+    for action in actions[4:]:
+        one, other = masked.step(action)[0], left.step(action)[0]
+        for world in (0, 2):
+            _same(_rows(one, world), _rows(other, world))
+    for wrong in ([True], np.zeros(3, dtype=bool), np.ones(3)):
+        with pytest.raises(BadInput, match="expected 3 times true or false"):
+            masked.reset(options={"reset_mask": wrong})
+
+
+def test_frames_may_be_asked_for_by_name_and_nothing_else():
+    envs = gymnasium.make_vec("dexprior/Peg-v0", num_envs=2, render_mode="rgb_array", threads=1)
+    assert envs.unwrapped.render_mode == "rgb_array"
+    with pytest.raises(UnknownName, match=r"unknown render mode of many worlds 'human'.*rgb_array"):
+        gymnasium.make_vec("dexprior/Peg-v0", num_envs=2, render_mode="human")
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_copy_is_refused_with_what_to_do_instead(copied):
+    for env in (gymnasium.make("dexprior/Peg-v0"), make_vec_env("peg", num_envs=2, threads=1)):
+        with pytest.raises(TypeError, match=r"Make another one with the same arguments.*reset\(seed=...\)"):
+            copied(env.unwrapped)
+        if copied is not copy.copy:  # a wrapper's shallow copy holds the same environment
+            with pytest.raises(TypeError, match="hand other processes a function that makes one"):
+                copied(env)
 
 
 def test_an_episode_ends_at_its_horizon_and_restarts_with_the_next_step():

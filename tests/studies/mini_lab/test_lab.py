@@ -59,5 +59,5 @@ def test_nothing_that_is_there_is_written_over(tmp_path):
             run(Config(out=str(tmp_path / name)), ["update", str(tmp_path)])
     RunFolder(tmp_path / "lab", stage="lab", config=LabConfig(), seed=1).open()
     (tmp_path / "lab" / "round-1").mkdir()
-    with pytest.raises(ArtifactError, match="belongs to a run with seed 1"):
+    with pytest.raises(ArtifactError, match="belongs to another run: seed is 1 there, 0 here"):
         run_lab(LabConfig(), tmp_path / "lab", seed=0)
