@@ -127,14 +127,14 @@ def test_a_shared_warm_up_leads_where_its_own_would_have(task, panel, bank, tmp_
     assert [row["iteration"] for row in curve] == [1, 2]
     for a, b in zip(whole.state_dict().values(), shared.state_dict().values()):
         assert torch.equal(a, b)
-    with pytest.raises(ArtifactError, match="resume with the same configuration"):
+    with pytest.raises(ArtifactError, match="belongs to another run"):
         train_ppo(task, panel, bank, replace(config, warmup_epochs=2), tmp_path / "other", seed=3, warm=warm)
 
 
 def test_another_configuration_does_not_go_on(task, panel, bank, tmp_path):
     config = PpoConfig(**SMALL, iterations=1, warmup=1, warmup_epochs=1)
     train_ppo(task, panel, bank, config, tmp_path, seed=0)
-    with pytest.raises(ArtifactError, match="resume with the same configuration"):
+    with pytest.raises(ArtifactError, match="belongs to another run"):
         train_ppo(task, panel, bank, replace(config, iterations=2), tmp_path, seed=0)
 
 

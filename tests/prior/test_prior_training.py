@@ -106,7 +106,7 @@ def test_plain_clips_train_the_video_stage_and_a_killed_run_goes_on_with_them(ti
     resumed = train_prior(tiny_stack, config, tmp_path / "killed", seed=0, plain=plain)
     for a, b in zip(model.state_dict().values(), resumed.state_dict().values()):
         assert torch.equal(a, b)
-    with pytest.raises(ArtifactError, match="resume with the same configuration"):
+    with pytest.raises(ArtifactError, match="belongs to another run"):
         train_prior(tiny_stack, config, tmp_path / "killed", seed=0)
 
 
@@ -117,7 +117,7 @@ def test_a_finished_run_is_not_trained_again(tiny_stack, trained):
 
 
 def test_a_state_of_another_configuration_is_refused(tiny_stack, trained):
-    with pytest.raises(ArtifactError, match="resume with the same configuration"):
+    with pytest.raises(ArtifactError, match="belongs to another run"):
         train_prior(tiny_stack, PriorConfig(**TINY, steps=31), trained[1], seed=0)
 
 
