@@ -19,6 +19,24 @@ from dexprior.pipeline.settings import BankConfig
 from dexprior.policy.density import DensityConfig
 from dexprior.worlds.tasks import Task
 
+HELP: dict[str, tuple[str, ...]] = {
+    "": (
+        "task",
+        "settings",
+        "prior",
+        "estimator",
+        "out",
+        "seed",
+        "bank.scenes",
+        "bank.draws",
+        "bank.source",
+        "bank.rollouts",
+        "density",
+        "gripper",
+    ),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
+
 
 @config
 class Config:

@@ -8,25 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dexprior.cli.places import config_folder, presets
 from dexprior.cli.words import quoting, text_settings, text_value
 from dexprior.config import to_plain, validate
 from dexprior.errors import ConfigError
 
-__all__ = ["compose", "config_folder", "files", "parts", "presets"]
+__all__ = ["compose", "files", "parts"]
 
 T = TypeVar("T")
-
-
-def config_folder() -> Path:
-    """Where the YAML files lie: inside an installed package, or beside it in a checkout."""
-    package = Path(__file__).resolve().parents[1]
-    inside = package / "configs"
-    return inside if inside.is_dir() else package.parent / "configs"
-
-
-def presets(verb: str) -> list[str]:
-    """Names that `preset=` takes for a verb."""
-    return sorted(p.stem for p in (config_folder() / "preset" / _name(verb)).glob("*.yaml"))
 
 
 def files(given: str | tuple[str, ...]) -> tuple[str, ...]:
@@ -75,12 +64,12 @@ def compose(verb: str, cls: type[T], overrides: Sequence[str]) -> T:
             hint = f"; {quoting(said[0][0], said[0][2])}" if said else ""
             raise ConfigError(f"{verb}: {first}{hint}") from None
     assert isinstance(plain, dict)
-    for key, value in given.items():
+    for key, text in given.items():
         *folders, last = key.split(".")
         inner = plain
         for name in folders:
             inner = inner[name]
-        inner[last] = value
+        inner[last] = text
     return validate(cls, {str(k): v for k, v in plain.items()}, where=verb)
 
 

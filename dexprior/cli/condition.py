@@ -18,6 +18,11 @@ from dexprior.cli.show import show
 from dexprior.config import Ge, config
 from dexprior.data.own_objects.settings import OwnObjectConfig
 
+HELP: dict[str, tuple[str, ...]] = {
+    "": ("cloud", "text", "at", "goal", "grasp", "units", "side", "seconds", "n", "seed", "out"),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
+
 
 @config
 class Config(OwnObjectConfig):

@@ -35,6 +35,33 @@ from dexprior.errors import BadInput
 
 _NOTES = 20  # that are shown of an import
 WORDS = ("generate", "list", "get NAME", "import", "export", "inspect", "validate")
+HELP: dict[str, tuple[str, ...]] = {
+    "": ("task", "n", "out", "seed", "suite.size", "suite.cameras", "suite.workers"),
+    "generate": ("task", "n", "out", "seed", "suite.size", "suite.cameras", "suite.depth", "suite.workers", "suite."),
+    "list": (),
+    "get": ("source",),
+    "import": (
+        "kind",
+        "source",
+        "videos",
+        "recording",
+        "traces",
+        "format",
+        "layout",
+        "out",
+        "limit",
+        "imports.licence",
+        "wild.licence",
+        "imports.",
+        "wild.",
+        "models",
+        "episode.",
+    ),
+    "export": ("source", "traces", "format", "fps", "out", "export.side", "export."),
+    "inspect": ("source", "traces", "out", "seed"),
+    "validate": ("source", "detect", "models", "validation."),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
 
 
 @config

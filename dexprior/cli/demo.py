@@ -15,6 +15,23 @@ from __future__ import annotations
 from dexprior.pipeline.settings import LineConfig
 
 Config = LineConfig
+HELP: dict[str, tuple[str, ...]] = {
+    "": (
+        "task",
+        "settings",
+        "out",
+        "seed",
+        "jobs",
+        "threads",
+        "demonstrations.n",
+        "prior.steps",
+        "bank.scenes",
+        "policy.iterations",
+        "scored",
+        "evaluation.instances",
+    ),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
 
 
 def run(config: LineConfig, words: list[str]) -> int:

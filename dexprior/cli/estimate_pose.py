@@ -14,6 +14,11 @@ from dexprior.cli.show import show, trained
 from dexprior.config import Ge, config
 from dexprior.errors import BadInput, ConfigError
 
+HELP: dict[str, tuple[str, ...]] = {
+    "": ("video", "landmarks", "side", "models", "start", "stop", "samples", "estimator", "out"),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
+
 
 @config
 class Config:

@@ -27,6 +27,23 @@ from dexprior.pipeline.stages import EvaluationConfig
 from dexprior.policy.gym import EnvConfig
 from dexprior.policy.pushing import RouteStudyConfig, study_routes
 
+HELP: dict[str, tuple[str, ...]] = {
+    "": (
+        "policy",
+        "baseline",
+        "task",
+        "family",
+        "phenomena",
+        "injectors",
+        "out",
+        "seed",
+        "evaluation.instances",
+        "evaluation.backend.kind",
+        "episodes",
+    ),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
+
 
 @config
 class Config:

@@ -12,6 +12,11 @@ from typing import Annotated
 
 from dexprior.config import Ge, config
 
+HELP: dict[str, tuple[str, ...]] = {
+    "": ("run", "scored", "out"),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
+
 
 @config
 class Config:

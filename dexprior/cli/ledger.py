@@ -42,6 +42,46 @@ WORDS = (
     "new DIR", "add DIR", "probe", "compare DIR DIR ...", "plan ROUND", "fit-servo", "fit-noise LOG", "report LOGDIR",
     "lab", "update ROUND",
 )  # fmt: skip
+HELP: dict[str, tuple[str, ...]] = {
+    "": ("policy", "family", "out", "seed", "evaluation.instances", "evaluation.backend.kind", "evaluation."),
+    "new": (),
+    "add": ("seed", "divergence.", "bank."),
+    "probe": ("task", "settings", "seed", "out"),
+    "compare": ("out",),
+    "plan": (
+        "diagnosis",
+        "plan.sim",
+        "plan.real",
+        "plan.instances",
+        "plan.budget",
+        "protocols",
+        "results",
+        "recordings",
+        "partial.",
+        "registered.",
+        "policy",
+        "out",
+        "seed",
+        "plan.",
+    ),
+    "fit-servo": ("train", "test", "published", "out", "seed", "servo."),
+    "fit-noise": ("units", "out", "seed", "noise.", "arm."),
+    "report": ("units", "out", "seed", "arm."),
+    "lab": ("out", "seed", "lab.panel", "lab.seconds", "lab.training.generations", "lab."),
+    "update": (
+        "by",
+        "out",
+        "seed",
+        "answer.player",
+        "answer.panel",
+        "training.iterations",
+        "training.behavior",
+        "answer.",
+        "training.",
+        "evaluation.",
+    ),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
 
 
 @config

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import os
 import sys
@@ -57,11 +56,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if verb not in VERBS:
             raise UnknownName("verb", verb, VERBS)
-        module = importlib.import_module(f"dexprior.cli.{verb.replace('-', '_')}")
         if "-h" in rest or "--help" in rest:
-            print(_help(verb, module))
+            from dexprior.cli.help import help_on
+
+            print(help_on(verb, rest))
             return 0
-        return _run(verb, module, rest)
+        return _run(verb, importlib.import_module(f"dexprior.cli.{verb.replace('-', '_')}"), rest)
     except UnknownName as error:
         print(f"dexprior: {error}", file=sys.stderr)
         return 2 if error.kind == "verb" else 1
@@ -139,49 +139,10 @@ def _overview() -> str:
     lines = [f"  {verb:<{width}}  {what}" for verb, what in VERBS.items()]
     return "\n".join(
         [
-            "usage: dexprior VERB [key=value ...]     dexprior VERB --help",
+            "usage: dexprior VERB [key=value ...]     dexprior VERB [WORD] --help [all]",
             "",
             *lines,
             "",
             f"version {__version__}",
         ]
     )
-
-
-def _help(verb: str, module: ModuleType) -> str:
-    lines = [f"usage: dexprior {verb} [key=value ...]", "", (module.__doc__ or "").strip()]
-    if hasattr(module, "Config"):
-        from dexprior.cli.compose import presets
-
-        names = presets(verb)
-        if names:
-            lines += ["", f"preset={'|'.join(names)}"]
-        lines += ["", "settings:"]
-        lines += [f"  {path}={value}   {text}" for path, value, text in _fields(module.Config(), "")]
-    return "\n".join(lines)
-
-
-def _fields(default: Any, prefix: str) -> list[tuple[str, Any, str]]:
-    """Path, value and sentence of every setting; a verb may give a nested one other defaults than its class has."""
-    import ast
-    import inspect
-    import textwrap
-
-    cls = type(default)
-    texts: dict[str, str] = {}
-    for owner in [c for c in reversed(cls.__mro__) if dataclasses.is_dataclass(c)]:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(owner))).body[0]
-        assert isinstance(tree, ast.ClassDef)
-        for before, after in zip(tree.body, tree.body[1:]):
-            said = after.value if isinstance(after, ast.Expr) else None
-            if isinstance(before, ast.AnnAssign) and isinstance(said, ast.Constant):
-                assert isinstance(before.target, ast.Name)
-                texts[before.target.id] = " ".join(str(said.value).split())
-    rows: list[tuple[str, Any, str]] = []
-    for field in dataclasses.fields(cls):
-        path, value = f"{prefix}{field.name}", getattr(default, field.name)
-        if dataclasses.is_dataclass(value):
-            rows += _fields(value, f"{path}.")
-        else:
-            rows.append((path, value, texts.get(field.name, "")))
-    return rows

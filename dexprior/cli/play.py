@@ -20,6 +20,11 @@ from dexprior.cli.show import show
 from dexprior.config import Ge, Le, config
 from dexprior.errors import BadInput, DexpriorError
 
+HELP: dict[str, tuple[str, ...]] = {
+    "": ("task", "settings", "player", "world", "n", "film", "view", "family", "phenomena", "injectors", "out", "seed"),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
+
 
 @config
 class Config:

@@ -41,6 +41,12 @@ if TYPE_CHECKING:
 _PERIOD = 0.04  # [s] between two frames of an arm's trajectory
 
 
+HELP: dict[str, tuple[str, ...]] = {
+    "": ("landmarks", "hand", "samples", "video", "robot", "side", "unit", "fps", "start", "every", "out"),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
+
+
 @config
 class Config:
     """Settings of `dexprior retarget`."""

@@ -23,6 +23,12 @@ if TYPE_CHECKING:
     from dexprior.types import PriorCondition, VideoSample
 
 
+HELP: dict[str, tuple[str, ...]] = {
+    "": ("prior", "task", "sentence", "n", "views", "conditions", "cloud", "text", "at", "goal", "seed", "out"),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
+
+
 @config
 class Config(OwnObjectConfig):
     """Settings of `dexprior sample`."""

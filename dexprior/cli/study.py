@@ -21,6 +21,14 @@ from dexprior.studies.kl.crossover import CrossoverConfig
 from dexprior.studies.kl.mechanism import MechanismConfig
 
 WORDS = ("mechanism", "controls", "crossover", "adroit")
+HELP: dict[str, tuple[str, ...]] = {
+    "": ("out", "jobs"),
+    "mechanism": ("out", "jobs", "mechanism."),
+    "controls": ("out", "jobs", "controls."),
+    "crossover": ("out", "jobs", "crossover."),
+    "adroit": ("out", "jobs", "adroit."),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
 
 
 @config

@@ -27,6 +27,24 @@ from dexprior.policy.ppo import PpoConfig
 from dexprior.policy.pushing import PushConfig
 from dexprior.reading.files import existing
 
+HELP: dict[str, tuple[str, ...]] = {
+    "": (
+        "task",
+        "behavior",
+        "use_prior",
+        "init",
+        "data",
+        "more",
+        "family",
+        "out",
+        "seed",
+        "policy.worlds",
+        "policy.iterations",
+        "policy.engine",
+    ),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
+
 
 @config
 class Config:

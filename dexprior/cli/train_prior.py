@@ -17,6 +17,24 @@ from dexprior.cli.show import first_existing, show
 from dexprior.config import Ge, config
 from dexprior.prior.training import PriorConfig
 
+HELP: dict[str, tuple[str, ...]] = {
+    "": (
+        "demonstrations",
+        "videos",
+        "out",
+        "seed",
+        "more",
+        "prior.size",
+        "prior.steps",
+        "prior.batch",
+        "prior.width",
+        "prior.layers",
+        "prior.learning_rate",
+        "prior.checkpoint_every",
+    ),
+}
+"""What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
+
 
 @config
 class Config:

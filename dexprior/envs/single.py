@@ -7,18 +7,9 @@ from typing import Any, Generic, SupportsFloat, TypeVar
 import gymnasium
 import numpy as np
 
-__all__ = ["NotCopied", "SingleEnv"]
+from dexprior.envs.copies import NotCopied
 
-
-class NotCopied:
-    """What holds a simulator, a socket or a robot: copies and pickles of it are refused, with what to do instead."""
-
-    def __getstate__(self) -> object:
-        raise TypeError(
-            f"{type(self).__name__} cannot be copied or pickled: the state of what it runs is not Python's. Make "
-            "another one with the same arguments, and bring it to the same point by reset(seed=...) and the same "
-            "actions; hand other processes a function that makes one, as gymnasium.vector.AsyncVectorEnv takes it"
-        )
+__all__ = ["SingleEnv"]
 
 
 V = TypeVar("V", bound=gymnasium.vector.VectorEnv)

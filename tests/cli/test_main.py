@@ -127,10 +127,10 @@ def test_settings_that_do_not_fit_are_refused_before_any_work(words, message, ca
 
 
 def test_help_shows_what_a_verb_makes_of_a_nested_default_and_whole_sentences(capsys):
-    assert main(["collision", "--help"]) == 0
+    assert main(["collision", "--help", "all"]) == 0
     shown = capsys.readouterr().out
     assert "strikes.residual.noise=0.03" in shown  # a fit to strikes has another one than a fit to impacts
     assert "collision.residual.noise=0.06" in shown
     assert "For distill with pairs: the folder of a shape to score on." in shown
-    assert main(["ledger", "--help"]) == 0
+    assert main(["ledger", "update", "--help", "all"]) == 0
     assert "answer.update.conditioning.sampler.particles=32" in capsys.readouterr().out

@@ -7,9 +7,9 @@ from typing import Any, SupportsFloat
 import gymnasium
 import numpy as np
 
+from dexprior.envs.copies import NotCopied
 from dexprior.envs.pushing.task import PushingTask
 from dexprior.envs.pushing.worlds import PushingWorlds, Striker
-from dexprior.envs.single import NotCopied
 from dexprior.worlds.pushing import PushingConfig
 
 __all__ = ["ACTION_SPACE", "OBSERVATION_SPACE", "PushingEnv", "Striker"]

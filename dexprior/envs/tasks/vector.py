@@ -11,9 +11,10 @@ from gymnasium.vector import AutoresetMode
 
 from dexprior.config import validate
 from dexprior.envs.base import Backend, FirstLook, ObservationSpec, Reading
+from dexprior.envs.copies import NotCopied
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim.backend import SimBackend
-from dexprior.envs.single import NotCopied, SingleEnv
+from dexprior.envs.single import SingleEnv
 from dexprior.envs.tasks.pictures import Pictures
 from dexprior.errors import BadInput, UnknownName
 from dexprior.families import EventFamily, ParameterFamily, Phenomena, SensorModels

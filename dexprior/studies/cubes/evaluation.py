@@ -26,7 +26,7 @@ from typing import Annotated, Any
 import numpy as np
 from jaxtyping import Bool
 
-from dexprior.artifacts import read_object
+from dexprior.artifacts import read_object, write_atomic
 from dexprior.config import Ge, Gt, Lt, config, config_hash, to_plain
 from dexprior.data.tosses import CUBE_PARAMETERS, CubeScale, CubeTosses, fit_scale, split_groups
 from dexprior.errors import BadInput
