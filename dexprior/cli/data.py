@@ -31,7 +31,7 @@ from dexprior.data.importers import IMPORTERS, ImportSettings
 from dexprior.data.lerobot import LeRobotExportConfig
 from dexprior.data.validate import ValidationConfig
 from dexprior.data.wild import WildConfig
-from dexprior.errors import BadInput
+from dexprior.errors import ArtifactError, BadInput
 
 _NOTES = 20  # that are shown of an import
 WORDS = ("generate", "list", "get NAME", "import", "export", "inspect", "validate")
@@ -238,16 +238,24 @@ def _import_traces(config: Config) -> int:
         raise BadInput(f"{source} holds {len(names)} episodes: give episode={names[0]}, or a folder as out")
     if out.suffix != ".mcap" and config.episode is not None:
         raise BadInput(f"data import traces={source} episode={config.episode}: give out=FILE.mcap, not {out}")
+    written = 0
     for name in names:
         path = out if out.suffix == ".mcap" else out / f"{name.replace('/', '-')}.mcap"
-        trace = import_trace(source, chosen.name, episode=name, layout=layout)
-        if not any(len(channel.t) for channel in trace.channels.values()):
-            raise BadInput(f"{source}, {name}: no channel has a sample; it has {', '.join(trace.channels)}")
-        write_trace(trace, path)
+        try:
+            trace = import_trace(source, chosen.name, episode=name, layout=layout)
+            if not any(len(channel.t) for channel in trace.channels.values()):
+                raise BadInput(f"{source}, {name}: no channel has a sample; it has {', '.join(trace.channels)}")
+            write_trace(trace, path)
+        except (BadInput, ArtifactError) as error:
+            if len(names) == 1:
+                raise
+            print(f"rejected {name}: {error}")
+            continue
+        written += 1
         print(f"{path}: " + ", ".join(f"{len(c.t)} samples of {n} [{c.unit}]" for n, c in trace.channels.items()))
         for note in trace.info.get("notes", ()):
             print(f"note: {note}")
-    return 0
+    return 0 if written else 1
 
 
 def _export_traces(config: Config) -> int:
@@ -292,9 +300,16 @@ def _inspect_traces(config: Config) -> int:
     from dexprior.data.traces import read_trace, summarize, trace_paths
 
     assert config.traces is not None
-    for path in trace_paths(config.traces):
-        print(f"{path}\n{summarize(read_trace(path, check=False))}")
-    return 0
+    paths, read = trace_paths(config.traces), 0
+    for path in paths:
+        try:
+            print(f"{path}\n{summarize(read_trace(path, check=False))}")
+            read += 1
+        except (BadInput, ArtifactError) as error:
+            if len(paths) == 1:
+                raise
+            print(f"{path} cannot be read: {error}")
+    return 0 if read else 1
 
 
 def _validate(config: Config) -> int:

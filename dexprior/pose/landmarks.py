@@ -250,5 +250,6 @@ def _check_side(joints: np.ndarray, side: Side) -> None:
         other = "left" if side == "right" else "right"
         raise BadInput(
             f"fingers of this {side!r} hand bend {-1000 * height:.0f} mm to the back of the hand on "
-            f"average: the landmarks are a {other} hand's, or mirrored; give side={other!r} or negate an axis"
+            f"average: the landmarks are a {other} hand's, or mirrored; give side={other!r} "
+            "(`hand` in a landmark file) or negate an axis"
         )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dexprior.cli.main import main
+from dexprior.data.clips import write_clip
 from dexprior.data.episodes import append_index, read_episodes, write_episode
 from dexprior.types import Episode
 
@@ -33,6 +34,14 @@ def test_out_and_back(folder, tmp_path, capsys):
         assert after.condition.text == before.condition.text
     assert main([*arguments, "imports.licence=CC0-1.0"]) == 0
     assert "2 were there already" in capsys.readouterr().out
+
+
+def test_an_import_of_videos_that_wrote_no_clip_has_another_status(tmp_path, capsys):
+    write_clip(tmp_path / "in" / "a.mp4", np.zeros((40, 64, 96, 3), np.uint8), 20.0)
+    assert main(["data", "import", f"videos={tmp_path / 'in'}", f"out={tmp_path / 'out'}"]) == 1
+    shown = capsys.readouterr().out
+    assert "no licence is stated" in shown
+    assert "no clip was written" in shown
 
 
 def test_inspect_and_validate(folder, tmp_path, capsys):

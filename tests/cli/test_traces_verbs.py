@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import h5py
 import numpy as np
 import pytest
 
@@ -63,6 +64,28 @@ def test_several_episodes_are_a_folder_of_traces(recording, tmp_path, capsys):
     capsys.readouterr()
     assert main([*arguments, f"out={tmp_path / 'two.mcap'}"]) == 1
     assert "holds 2 episodes: give episode=" in capsys.readouterr().err
+
+
+def test_one_bad_episode_or_file_does_not_refuse_the_others(recording, tmp_path, capsys):
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    for name in ("a", "b", "c"):
+        (folder / f"{name}.mcap").write_bytes(recording.read_bytes())
+    demos = tmp_path / "demos.hdf5"
+    assert main(["data", "export", f"traces={folder}", "format=robomimic", f"out={demos}"]) == 0
+    with h5py.File(demos, "a") as file:
+        for name in ("demo_0", "demo_1"):
+            del file[f"data/{name}/trace"]
+        file["data/demo_1/actions"][:] = np.nan
+        del file["data/demo_1/obs"]
+    words = ["data", "import", f"traces={demos}", "format=robomimic"]
+    assert main([*words, f"out={tmp_path / 'back'}"]) == 0
+    assert sorted(p.name for p in (tmp_path / "back").iterdir()) == ["demos.hdf5-demo_0.mcap", "demos.hdf5-demo_2.mcap"]
+    assert "rejected demos.hdf5/demo_1" in capsys.readouterr().out
+    assert main([*words, f"out={tmp_path / 'back'}"]) == 1  # all are there already, and none is overwritten
+    (folder / "b.mcap").write_bytes(b"nothing")
+    assert main(["data", "inspect", f"traces={folder}"]) == 0
+    assert "b.mcap cannot be read" in capsys.readouterr().out
 
 
 def test_a_layout_names_the_columns_of_a_table(tmp_path, capsys):

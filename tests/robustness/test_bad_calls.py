@@ -33,7 +33,11 @@ KEPT = {
     # documented: numbers are kept as they are recorded, what is not finite or was lost is left out and counted
     ("trace of tables", "t/command.csv", "only a header"), ("trace of tables", "t/command.csv", "1e300"),
     ("trace of tables", "t/events.csv", "only a header"), ("trace of one table", "table.csv", "not a number"),
-    ("trace of one table", "table.csv", "1e300"), ("recording", "one/wrench.csv", "not a number"),
+    ("trace of one table", "table.csv", "1e300"), ("trace of one table", "table.csv", "infinite"),
+    ("trace of one table", "table.csv", "1e999"), ("arm", "logs/run.csv", "not a number"),
+    ("arm", "logs/run.csv", "infinite"), ("arm", "logs/run.csv", "1e999"),
+    ("landmarks", "l.npz", "not a number"), ("landmarks", "l.npz", "infinite"),
+    ("recording", "one/wrench.csv", "not a number"),
     ("recording", "one/wrench.csv", "infinite"), ("recording", "one/wrench.csv", "1e999"),
     ("recording", "one/episode.yaml", "nothing"),
     ("arm's folder", "logs/motion/joint_list.txt", "its first bytes only"),

@@ -203,6 +203,17 @@ def test_a_residual_within_the_noise_floor_asks_for_no_better_model(impossible, 
     assert not any("times its own noise floor" in step for step in steps)
 
 
+def test_what_is_not_identifiable_says_why(tmp_path):
+    """A joint that is later than the search does not need to move more."""
+    t = np.arange(2000) * DT
+    command = 0.2 * np.sin(t[:, None] * np.array([0.5, 0.6]) + np.sin(0.31 * t[:, None]))
+    measured = np.stack([np.interp(t - 0.8, t, command[:, 0]), np.zeros(len(t))], axis=1)
+    write(tmp_path / "slow.csv", t, command, measured)
+    steps = " ".join(next_steps(measure_arm(tmp_path, SETTINGS)))
+    assert "Not identifiable: shoulder. The lag reaches the end of the search, +0.50 s." in steps
+    assert "Not identifiable: elbow. Record a motion that moves them" in steps
+
+
 def test_names_of_the_simulators_joints_are_written_where_they_are_given(ledger):
     named = dataclasses.replace(ledger, settings=dataclasses.replace(SETTINGS, joints={"elbow": "joint4"}))
     targets = [p.target for p in named.family().parameters]

@@ -32,7 +32,7 @@ from dexprior.data.importers.files import decode_picture, picture_view
 from dexprior.data.importers.tracks import object_track
 from dexprior.data.importers.videos import read_span, video_view
 from dexprior.data.lerobot import layout
-from dexprior.data.lerobot.reader import LeRobotFolder
+from dexprior.data.lerobot.reader import LeRobotFolder, names_of
 from dexprior.data.lerobot.writer import IMAGES, SIDECAR, STATE_NAMES, VIDEO_KEY
 from dexprior.errors import BadInput
 from dexprior.types import Camera, Channel, ChannelKind, Episode, HandTrajectory, ObjectTrajectory, WrenchTrack
@@ -64,7 +64,11 @@ def _read(folder: Path, name: str, context: ImportContext) -> Imported:
         "source": str(folder),
         "views": tuple(views),
         "text": text,
-        "ids": {"robot_type": data.info.get("robot_type"), "codebase_version": data.info["codebase_version"]},
+        "ids": {
+            "robot_type": data.info.get("robot_type"),
+            "codebase_version": data.info["codebase_version"],
+            "names": {key: names for key, f in data.features.items() if (names := names_of(f))},
+        },
     }
     if path.is_file():
         return Imported(**about, problems=tuple(problems), exact=partial(_exact, data, episode, path))
@@ -189,7 +193,10 @@ def _gloves(
         return [], [f"{_GLOVES} has shape {values.shape}: not two hands of 25 joints, kept as a signal"]
     order = context.settings.hand_order
     if order is None:
-        return [], [f"{_GLOVES}: which hand comes first is not documented; give hand_order, else it stays a signal"]
+        return [], [
+            f"{_GLOVES}: which hand comes first is not documented; give imports.hand_order=[left,right] or "
+            "[right,left], else it stays a signal"
+        ]
     if context.fit is None:
         return [], [f"{_GLOVES}: nothing was given that fits a hand to joints"]
     hands, problems = [], []

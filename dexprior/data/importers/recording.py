@@ -76,14 +76,15 @@ _CAMERA = ("fx", "fy", "cx", "cy", "T_base_cam")
 
 def _episodes(folder: Path) -> list[str]:
     nested = [p.name for p in subfolders(folder) if (p / "landmarks.npz").is_file() or (p / "video.mp4").is_file()]
-    return sorted([*nested, *(p.stem for p in folder.glob("*.mp4"))])
+    alone = [path.name if path.stem in nested else path.stem for path in folder.glob("*.mp4")]
+    return sorted([*nested, *alone])  # NAME.mp4 where a folder is called NAME, too
 
 
 def _read(folder: Path, name: str, context: ImportContext) -> Imported:
     root = folder / name
     nested = root.is_dir()
     video, landmarks = (root / "video.mp4", root / "landmarks.npz") if nested else (
-        folder / f"{name}.mp4", folder / f"{name}.npz"
+        folder / f"{name.removesuffix('.mp4')}.mp4", folder / f"{name.removesuffix('.mp4')}.npz"
     )  # fmt: skip
     where = root / "episode.yaml"
     notes = EpisodeNotes()

@@ -28,7 +28,7 @@ from dexprior.reading import (
     text,
 )
 
-__all__ = ["LeRobotFolder", "Span"]
+__all__ = ["LeRobotFolder", "Span", "names_of"]
 
 _MOST = 10**9  # episodes, frames, seconds
 
@@ -220,6 +220,13 @@ class LeRobotFolder:
         """The file that a template of info.json names, inside the data set."""
         where = f"{self.info_path}: {field}"
         return inside(self.root, filled(template, values, where), where)
+
+
+def names_of(feature: Mapping[str, Any]) -> list[str]:
+    """Names of a feature's numbers: a list, or lists by group, as in {"motors": [...]}; none of pictures."""
+    names = feature.get("names") if feature.get("dtype") not in ("image", "video") else None
+    groups = list(names.values()) if isinstance(names, dict) else [names]
+    return [str(part) for group in groups if isinstance(group, list) for part in group]
 
 
 def _plain(rows: list[Any], where: str) -> list[Any]:

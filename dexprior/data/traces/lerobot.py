@@ -17,6 +17,7 @@ import numpy as np
 
 from dexprior.artifacts import write_json
 from dexprior.data.lerobot import LeRobotFolder, layout, statistics
+from dexprior.data.lerobot.reader import names_of
 from dexprior.data.lerobot.tables import Tables, table_of, write_tasks
 from dexprior.data.traces.channels import ChannelLayout, Meaning, laid_out, salvaged, usable
 from dexprior.data.traces.grid import rows_at
@@ -145,7 +146,7 @@ def read_lerobot(folder: Path, name: str, channels: Mapping[str, ChannelLayout])
         about = feature.get("info") or {}
         kind = about.get("kind", _GROUPS.get(key.split(".")[0], "measured"))
         meaning = Meaning(about.get("unit", "1"), about.get("frame", "-"), kind)
-        value, parts = value.reshape(n, -1), _parts(feature.get("names"))
+        value, parts = value.reshape(n, -1), names_of(feature)
         parts = parts if len(parts) == value.shape[1] else []
         made[key] = partial(salvaged, key, t, t, value, meaning, parts)
     if not made:
@@ -158,12 +159,6 @@ def read_lerobot(folder: Path, name: str, channels: Mapping[str, ChannelLayout])
     if notes:
         info["notes"] = notes
     return laid_out(Trace(channels=found, panel_hash="", info=info), channels, folder)
-
-
-def _parts(names: Any) -> list[str]:
-    """Names of a feature's numbers: a list, or lists by group, as in {"motors": [...]}."""
-    groups = list(names.values()) if isinstance(names, dict) else [names]
-    return [str(part) for group in groups if isinstance(group, list) for part in group]
 
 
 def _keys(trace: Trace, names: Sequence[str]) -> dict[str, str]:

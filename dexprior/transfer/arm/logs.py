@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -374,7 +374,7 @@ def _mended(log: ArmLog) -> ArmLog:
             log, joints=tuple(np.array(log.joints)[known].tolist()), command=log.command[:, known],
             measured=log.measured[:, known],
         )  # fmt: skip
-    parts: dict[str, np.ndarray] = {}
+    parts: dict[str, Any] = {}
     for label in ("command", "measured"):
         t, value = getattr(log, f"t_{label}"), getattr(log, label)
         whole = np.isfinite(t) & np.isfinite(value).all(axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -157,11 +157,13 @@ def fit_noise(
         BadInput: no log there, or none that can be used.
     """
     settings, arm = settings or NoiseFitConfig(), arm or ArmReportConfig()
-    fits, refused = [], {}
-    paths = find_logs(path)
+    fits: list[LogNoise] = []
+    refused, paths = {}, find_logs(path)
     for kind, log in paths:
         try:
-            fits.append(_fit(kind, log, settings, arm, units, seed))
+            fit = _fit(kind, log, settings, arm, units, seed)
+            taken = any(other.name == fit.name for other in fits)
+            fits.append(replace(fit, name=log.name) if taken else fit)  # run.csv beside run.mcap
         except BadInput as error:
             if len(paths) == 1:
                 raise

@@ -395,7 +395,7 @@ def test_gloves_of_unknown_order_stay_signals(episodes, tmp_path, fit):
     make_gloves(tmp_path, episodes[:1])
     (found,) = import_episodes("lerobot", tmp_path, fit=fit)
     assert found.hands == ()
-    assert any("give hand_order" in p for p in found.problems)
+    assert any("give imports.hand_order" in p for p in found.problems)
     assert found.signals["observation.state.hand_joints"].value.shape == (LENGTHS[0], 150)
 
 

@@ -296,6 +296,15 @@ def make_moving(root: Path) -> np.ndarray:
     return matrix_from_pose(pose)
 
 
+def test_a_video_and_a_folder_of_one_name_are_two_recordings(tmp_path, fit):
+    make_recording(tmp_path / "one")
+    video(tmp_path / "one.mp4")
+    np.savez(tmp_path / "one.npz", joints=bending("left"), fps=FPS, hand="left")
+    folder, alone = import_episodes("recording", tmp_path, fit=fit)
+    assert (folder.episode, alone.episode) == ("one", "one.mp4")
+    assert ([h.side for h in folder.hands], [h.side for h in alone.hands]) == (["right"], ["left"])
+
+
 def test_a_recording_of_a_camera_that_moves(tmp_path, fit):
     root = make_recording(tmp_path / "one")
     path = make_moving(root)
