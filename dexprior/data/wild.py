@@ -111,7 +111,7 @@ def cut_videos(
         caption: called where the JSON file has no text; the file's name in words when omitted.
 
     Raises:
-        BadInput: no video in the folder.
+        BadInput: no video in the folder, or what the detector raises, e.g. that its networks are missing.
         ArtifactError: a clip cannot be written (a full disk), or the manifest is of other settings.
     """
     folder, out, settings = Path(folder), Path(out), settings or WildConfig()
@@ -128,7 +128,10 @@ def cut_videos(
             continue
         about = {"video": key[0], "sha256": key[1], "settings": config_hash(settings)}
         prefix = _prefix(video, key[1], rows)
-        of_video = [about | row for row in _cut_video(video, prefix, out, detect, settings, caption)]
+        try:
+            of_video = [about | row for row in _cut_video(video, prefix, out, detect, settings, caption)]
+        except _NotDetected as failure:  # no fault of the video, which would count as done
+            raise failure.reason from None
         append_lines(manifest, of_video)  # all of a video's lines at once: it is done, or it is done again
         rows += of_video
     kept = [row for row in rows if row["clip"] is not None]
@@ -165,6 +168,13 @@ def hand_stretches(seen: Bool[np.ndarray, " time"], gap: int) -> list[tuple[int,
 
 
 # --- one video ---
+
+
+class _NotDetected(Exception):
+    """The detector cannot look."""
+
+    def __init__(self, reason: BadInput) -> None:
+        self.reason = reason
 
 
 def _prefix(video: Path, sha256: str, rows: list[dict[str, Any]]) -> str:
@@ -305,7 +315,13 @@ def _sharpness(frame: np.ndarray) -> float:
 
 
 def _detect(reader: ClipReader, looked: range, detect: Detector) -> SeenHands:
-    parts = [detect(reader.read(looked[k : k + _CHUNK])) for k in range(0, len(looked), _CHUNK)]
+    parts = []
+    for k in range(0, len(looked), _CHUNK):
+        frames = reader.read(looked[k : k + _CHUNK])
+        try:
+            parts.append(detect(frames))
+        except BadInput as error:
+            raise _NotDetected(error) from None
     return SeenHands(np.concatenate([p.image for p in parts]), np.concatenate([p.right for p in parts]))
 
 

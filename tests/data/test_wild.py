@@ -85,6 +85,18 @@ def test_shots_and_stretches_become_clips(tmp_path):
     assert len(listed) == 3
 
 
+def test_a_detector_that_cannot_look_is_no_fault_of_a_video(tmp_path):
+    """Its networks are missing: nothing counts as done, and a second call does all of it."""
+    write_clip(tmp_path / "in" / "a.mp4", scene(60), FPS)
+
+    def missing(frames):
+        raise BadInput("no networks: dexprior data get hand-landmarks")
+
+    with pytest.raises(BadInput, match="no networks"):
+        cut_videos(tmp_path / "in", tmp_path / "out", detect=missing, settings=SETTINGS)
+    assert cut_videos(tmp_path / "in", tmp_path / "out", detect=red_square, settings=SETTINGS).clips == 1
+
+
 def test_clips_of_videos_of_one_name_are_told_apart(tmp_path):
     """Names that differ by their ending or their capitals alone, and another video under a name that was there."""
     videos = {"cup.mp4": scene(60, seed=1), "cup.mov": scene(60, seed=2), "CUP.mkv": scene(60, seed=3)}
