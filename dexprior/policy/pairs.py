@@ -54,11 +54,14 @@ class Pairs:
 
     def take(self, rows: np.ndarray) -> Pairs:
         """Some of the steps, by index or mask."""
-        optional: dict[str, Any] = {name: getattr(self, name) for name in _OPTIONAL}
+
+        def few(value: np.ndarray | None) -> Any:
+            return None if value is None else value[rows]
+
         return replace(
             self, observation={name: value[rows] for name, value in self.observation.items()}, action=self.action[rows],
             episode=self.episode[rows], bodies={name: value[rows] for name, value in self.bodies.items()},
-            **{name: None if value is None else value[rows] for name, value in optional.items()},
+            sentence=few(self.sentence), reward=few(self.reward), ended=few(self.ended),
         )  # fmt: skip
 
     def split(self, share: float, seed: int) -> tuple[Pairs, Pairs]:

@@ -64,7 +64,7 @@ def test_a_finished_base_is_taken_up_and_another_configuration_refused(made, cap
     assert main(["collision", "distill", f"out={made}/base", *SMALL]) == 0
     assert json.loads(capsys.readouterr().out)["pairs"] == 800
     assert main(["collision", "distill", f"out={made}/base", *SMALL, "collision.distill.steps=81"]) == 1
-    assert "configuration" in capsys.readouterr().err
+    assert "belongs to another run: steps is " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("simulator", ["planar", "mujoco"])

@@ -79,7 +79,7 @@ class _NormedPolicy(PriorPolicy):
 
     def make_critic(self, features_extractor: Any = None) -> Any:
         """The critics of this policy."""
-        critic = super().make_critic(features_extractor)
+        critic: Any = super().make_critic(features_extractor)
         if self._layer_norm:
             for k, network in enumerate(critic.q_networks):
                 parts: list[nn.Module] = []
@@ -110,9 +110,8 @@ class _HalfShown(ReplayBuffer):
         own = super().sample(batch_size - batch_size // 2, env)
         ids = torch.from_numpy(np.random.randint(len(self._shown.actions), size=batch_size // 2))  # noqa: NPY002  # SB3's
         both: Any = zip(own, self._shown)
-        return ReplayBufferSamples(
-            *(None if one is None or two is None else torch.cat([one, two[ids]]) for one, two in both)
-        )
+        merged: Any = [None if one is None or two is None else torch.cat([one, two[ids]]) for one, two in both]
+        return ReplayBufferSamples(*merged)
 
 
 def transitions(pairs: Pairs, scale: float = 1.0) -> ReplayBufferSamples:

@@ -143,10 +143,8 @@ def train_gym(
             raise BadInput(f"init={init}: SAC starts from fresh networks; take gym.kind=ppo")
         if pairs is None and config.off_policy.prior != "buffer":
             raise BadInput(f"gym.off_policy.prior={config.off_policy.prior}: there is no prior; give prior=FILE")
-        curve = train_off_policy(
-            name, config.env, config.off_policy, folder, seed=seed, pairs=pairs, density=density
-        )  # fmt: skip
-        return told | {"curve": curve}
+        rows = train_off_policy(name, config.env, config.off_policy, folder, seed=seed, pairs=pairs, density=density)
+        return told | {"curve": rows}
     worlds = GymWorlds(name, config.ppo.worlds, config.env)
     learner, imitated = _learner(worlds, config, pairs, init, name, seed)
     told |= imitated

@@ -93,7 +93,8 @@ class _Given:
         """Retargeted demonstrations of the bank's way and the robot's object, as a bank of their own scenes."""
         line, task = self.line, self.line.task
         stack = load_stack(line.folder["01-demonstrations"], line.config.prior.size)
-        way = strategy_of(task.name, line.config.bank.sentence or _first(task))
+        asked = line.config.bank.sentence
+        way = strategy_of(task.name, asked if isinstance(asked, str) else (asked or (_first(task),))[0])
         own = [
             k
             for k, (info, condition) in enumerate(zip(stack.info, stack.conditions))
