@@ -208,7 +208,9 @@ def make_bank(
     ways = [_way(task, settings, gripper, pipeline, reader, panel, one, seed=seed) for one in sentences]
     save(ways[0].samples[:4], folder / "examples.safetensors", producer="behavior", seed=seed)
     save(ways[0].conditions[:4], folder / "conditions.safetensors", producer="behavior", seed=seed)
-    kept = {"behavior": [way.bank for way in ways], "unrefined": [way.unrefined for way in ways]}
+    kept: dict[str, list[BehaviorPrior | None]] = {
+        "behavior": [way.bank for way in ways], "unrefined": [way.unrefined for way in ways],
+    }  # fmt: skip
     for name, banks in kept.items():
         known = [bank for bank in banks if bank is not None]
         if known:
