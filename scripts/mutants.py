@@ -230,35 +230,35 @@ MUTANTS = (
         "- 0.5 * self.size", "behavior",
     ),
     Mutant(
-        "advantage without bootstrap", "policy/ppo.py", "config.discount * goes_on * value[k + 1] - value[k]",
+        "advantage without bootstrap", "policy/collecting.py", "discount * goes_on * value[k + 1] - value[k]",
         "- value[k]", "policy/test_ppo.py",
     ),
     Mutant(
-        "trace of the advantage", "policy/ppo.py", "config.discount * config.trace * goes_on * running",
-        "config.discount * goes_on * running", "policy/test_ppo.py",
+        "trace of the advantage", "policy/collecting.py", "discount * trace * goes_on * running",
+        "discount * goes_on * running", "policy/test_ppo.py",
     ),
     Mutant(
-        "value beyond a true end", "policy/ppo.py", "goes_on * value[k + 1] - value[k]", "value[k + 1] - value[k]",
+        "value beyond a true end", "policy/collecting.py", "goes_on * value[k + 1] - value[k]", "value[k + 1] - value[k]",
         "policy/test_ppo.py",
     ),
     Mutant(
-        "advantage beyond a true end", "policy/ppo.py", "config.trace * goes_on * running", "config.trace * running",
+        "advantage beyond a true end", "policy/collecting.py", "trace * goes_on * running", "trace * running",
         "policy/test_ppo.py",
     ),
     Mutant(
-        "transitions after the end", "policy/ppo.py", "self._alive &= ~ended", "self._alive &= True",
+        "transitions after the end", "policy/collecting.py", "self._alive = self._alive & ~ended", "self._alive = self._alive & True",
         "policy/test_ppo.py",
     ),
     Mutant(
-        "sign of the advantage", "policy/ppo.py", '"clip": -torch.min(ratio', '"clip": torch.min(ratio',
+        "sign of the advantage", "policy/optimising.py", '"clip": -torch.min(ratio', '"clip": torch.min(ratio',
         "policy/test_ppo.py",
     ),
     Mutant(
-        "no clip", "policy/ppo.py", "clipped = ratio.clamp(1 - config.clip, 1 + config.clip)", "clipped = ratio",
+        "no clip", "policy/optimising.py", "clipped = ratio.clamp(1 - config.clip, 1 + config.clip)", "clipped = ratio",
         "policy/test_ppo.py",
     ),
     Mutant(
-        "clip of the worse kind", "policy/ppo.py", "-torch.min(ratio * advantage", "-torch.max(ratio * advantage",
+        "clip of the worse kind", "policy/optimising.py", "-torch.min(ratio * advantage", "-torch.max(ratio * advantage",
         "policy/test_ppo.py",
     ),
     Mutant(
