@@ -61,7 +61,7 @@ class KlWeight:
         config: the schedule.
         warmup: iterations in which the prior is imitated; the weight does not matter there.
         iterations: of the training.
-        state: what an earlier part of the run left in `state`.
+        state: what earlier iterations left in `state`; None begins.
     """
 
     def __init__(self, config: KlConfig, *, warmup: int, iterations: int, state: dict[str, Any] | None = None) -> None:

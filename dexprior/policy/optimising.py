@@ -194,6 +194,7 @@ def optimise(
         while done < last:
             place, iterations = place_in_parts(done, parts)
             warmup = config.warmup if done < config.iterations else 0
+            kept = None if place == 0 else kept  # a continuation begins with the weight as at the start
             weight = KlWeight(config.kl, warmup=warmup, iterations=iterations, state=kept)
             rng = np.random.default_rng([seed, done])
             imitates = prior is not None and place < warmup
