@@ -238,7 +238,8 @@ MUTANTS = (
         "discount * goes_on * running", "policy/test_ppo.py",
     ),
     Mutant(
-        "value beyond a true end", "policy/collecting.py", "goes_on * value[k + 1] - value[k]", "value[k + 1] - value[k]",
+        "value beyond a true end", "policy/collecting.py", "goes_on * value[k + 1] - value[k]",
+        "value[k + 1] - value[k]",
         "policy/test_ppo.py",
     ),
     Mutant(
@@ -246,7 +247,8 @@ MUTANTS = (
         "policy/test_ppo.py",
     ),
     Mutant(
-        "transitions after the end", "policy/collecting.py", "self._alive = self._alive & ~ended", "self._alive = self._alive & True",
+        "transitions after the end", "policy/collecting.py", "self._alive = self._alive & ~ended",
+        "self._alive = self._alive & True",
         "policy/test_ppo.py",
     ),
     Mutant(
@@ -258,7 +260,8 @@ MUTANTS = (
         "policy/test_ppo.py",
     ),
     Mutant(
-        "clip of the worse kind", "policy/optimising.py", "-torch.min(ratio * advantage", "-torch.max(ratio * advantage",
+        "clip of the worse kind", "policy/optimising.py", "-torch.min(ratio * advantage",
+        "-torch.max(ratio * advantage",
         "policy/test_ppo.py",
     ),
     Mutant(
