@@ -10,6 +10,7 @@ from jaxtyping import Float
 from dexprior.geometry.rotations import quat_from_matrix
 from dexprior.robots.kinematics import ChainKinematics
 from dexprior.robots.rigs import Rig
+from dexprior.robots.sensors import SOFT_WRENCH
 from dexprior.worlds.controller import CartesianVelocityController
 from dexprior.worlds.tasks.actions import ArmAction, RobotCommand
 from dexprior.worlds.tasks.view import RigState, View
@@ -17,7 +18,30 @@ from dexprior.worlds.tasks.view import RigState, View
 if TYPE_CHECKING:
     import mujoco
 
-__all__ = ["Drive"]
+__all__ = ["Drive", "Wrist"]
+
+
+class Wrist:
+    """What holds a rig's tool at its wrist, read from sensors."""
+
+    def __init__(self, model: mujoco.MjModel, rig: Rig) -> None:
+        self._sensors = np.concatenate(
+            [model.sensor(rig.name(f"wrench_{kind}")).adr[0] + np.arange(3) for kind in ("force", "torque")]
+        )
+        soft = [model.sensor(k) for k in range(model.nsensor) if model.sensor(k).name == rig.name(SOFT_WRENCH)]
+        self._soft = soft[0].adr[0] + np.arange(9) if soft else None
+        self._site = model.site(rig.name("wrist")).id
+
+    def felt(self, view: View) -> Float[np.ndarray, "n 6"]:
+        """Force and torque in the wrist's frame [N, N m], with what holds against a flex (`add_soft_wrench`)."""
+        felt = view.sensordata[:, self._sensors]
+        if self._soft is None:
+            return felt
+        force, torque, place = np.split(view.sensordata[:, self._soft], 3, axis=1)
+        place = place - view.field("site_xpos")[:, self._site]
+        axes = view.field("site_xmat")[:, self._site].reshape(-1, 3, 3)
+        about = np.stack([force, torque + np.cross(place, force)], axis=1)
+        return felt + (about @ axes).reshape(-1, 6)
 
 
 class Drive:
@@ -37,9 +61,7 @@ class Drive:
         self._end_dof = np.array([model.joint(name).dofadr[0] for name in rig.end_joints], dtype=int)
         self._arm_ctrl = np.array([model.actuator(name).id for name in rig.arm_joints], dtype=int)
         self._end_ctrl = np.array([model.actuator(name).id for name in rig.end_actuators], dtype=int)
-        self._wrench = np.concatenate(
-            [model.sensor(rig.name(f"wrench_{kind}")).adr[0] + np.arange(3) for kind in ("force", "torque")]
-        )
+        self._wrist = Wrist(model, rig)
         self._touch = np.array([model.sensor(name).adr[0] for name in rig.touch], dtype=int)
         chain = ChainKinematics(model, rig.arm_joints, rig.name("tcp"))
         self.controller = CartesianVelocityController(n, chain, home=rig.home, limits=rig.arm.limits)
@@ -73,7 +95,7 @@ class Drive:
 
     def tare(self, view: View, ids: np.ndarray) -> None:
         """Call what the wrist feels now nothing."""
-        self.offset[ids] = view.sensordata[np.ix_(ids, self._wrench)]
+        self.offset[ids] = self._wrist.felt(view)[ids]
 
     def command(self, view: View, command: RobotCommand, kind: ArmAction, dt: float, zero: np.ndarray | None) -> None:
         """Set the controls of a control period of `dt` seconds; what no actuator reaches is cut."""
@@ -105,6 +127,6 @@ class Drive:
             tcp=tcp,
             twist=twist,
             end=view.qpos[:, self._end].copy(),
-            wrench=-(view.sensordata[:, self._wrench] - self.offset),  # the sensor reads what holds the tool
+            wrench=self.offset - self._wrist.felt(view),
             touch=view.sensordata[:, self._touch].copy(),
         )

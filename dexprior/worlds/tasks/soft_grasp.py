@@ -20,6 +20,7 @@ from dexprior.config import Ge, Gt, Le, config
 from dexprior.families import Parameter, ParameterFamily, Phenomena, ToeStiffness, fixed_outside
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
 from dexprior.robots.rigs import add_rig, posture
+from dexprior.robots.sensors import add_soft_wrench
 from dexprior.worlds.measures import TOUCH_ON, tolerance
 from dexprior.worlds.tasks.base import Layout, Scenes, Task, Truth
 from dexprior.worlds.tasks.families import pads, sensors
@@ -172,6 +173,7 @@ class SoftGrasp(Task):
                 name=f"on_table{k}", type=mujoco.mjtSensor.mjSENS_CONTACT, objtype=mujoco.mjtObj.mjOBJ_BODY,
                 objname=site.parent.name, reftype=mujoco.mjtObj.mjOBJ_GEOM, refname="table", intprm=[_FORCE, _NET, 1],
             )  # fmt: skip
+        add_soft_wrench(spec, rig, "fruit")
         return Layout(spec=spec, rigs=(rig,))
 
     @property

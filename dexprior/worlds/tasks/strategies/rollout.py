@@ -16,6 +16,7 @@ from dexprior.robots.human_hand import end_action
 from dexprior.worlds.human_rig import wrist_from_gantry
 from dexprior.worlds.tasks.actions import MAX_JOINT_SPEED
 from dexprior.worlds.tasks.base import Scenes, Truth
+from dexprior.worlds.tasks.drives import Wrist
 from dexprior.worlds.tasks.episodes import episode
 from dexprior.worlds.tasks.strategies.plan import Strategy
 from dexprior.worlds.tasks.view import RigState
@@ -221,13 +222,12 @@ class _Weight:
         self.mass = float(model.body_subtreemass[wrist])
         self.centre = site.xmat.reshape(3, 3).T @ (data.subtree_com[wrist] - site.xpos)
         self.gravity = np.array(model.opt.gravity)
-        self.force, self.torque = rig.name("wrench_force"), rig.name("wrench_torque")
+        self.wrist = Wrist(model, rig)
 
     def relieve(self, worlds: TaskWorlds, arm: Float[np.ndarray, "n 6"]) -> Float[np.ndarray, "n 6"]:
         R = matrix_from_quat(wrist_from_gantry(arm)[:, 3:])
         own = self.mass * (R.transpose(0, 2, 1) @ self.gravity)
-        felt = np.concatenate([worlds.view.sensor(self.force), worlds.view.sensor(self.torque)], axis=1)
-        return -felt - np.concatenate([own, np.cross(self.centre, own)], axis=1)
+        return -self.wrist.felt(worlds.view) - np.concatenate([own, np.cross(self.centre, own)], axis=1)
 
 
 def _row(worlds: TaskWorlds, truth: Truth, weight: _Weight) -> dict[str, np.ndarray]:
