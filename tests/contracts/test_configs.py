@@ -9,7 +9,8 @@ import typing
 import pytest
 
 from dexprior.cli.compose import compose, config_folder, presets
-from dexprior.cli.main import VERBS, _fields
+from dexprior.cli.main import VERBS
+from dexprior.cli.source import settings
 from dexprior.config import config_hash, to_plain, validate
 
 CONFIGURED = [verb for verb in VERBS if verb != "doctor"]
@@ -55,7 +56,7 @@ def test_plain_form_is_lossless_and_hashes_alike(verb):
 
 @pytest.mark.parametrize("verb", CONFIGURED)
 def test_every_field_has_a_sentence(verb):
-    silent = [path for path, _, text in _fields(_class(verb)(), "") if not text]
+    silent = [path for path, _, text in settings(f"dexprior.cli.{verb.replace('-', '_')}") if not text]
     assert not silent
 
 
