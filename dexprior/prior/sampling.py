@@ -291,7 +291,7 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
         if report["missing_keys"]:
             raise ValueError(f"weights are missing: {', '.join(report['missing_keys'])}")
         for weight in (*denoiser.parameters(), *denoiser.buffers()):
-            weight.data = weight.data.clone()  # in the file they lie as it falls, and another alignment rounds otherwise
+            weight.data = weight.data.clone()  # they lie in the file as it falls; another alignment rounds otherwise
         schedulers = [
             FlowMatchEulerDiscreteScheduler.from_pretrained(folder / f"{name}_scheduler", local_files_only=True)
             for name in ("motion", "video")
