@@ -44,6 +44,7 @@ KEPT = {
     # bytes within pictures and fields without a checksum
     ("trace of ROS", "a.bag", "other bytes at its beginning"),
     ("landmarks", "clip.mp4", "other bytes at its beginning"),
+    ("trace of LeRobot", "s/data/chunk-000/file-000.parquet", "other bytes at its beginning"),
     ("HOT3D", "train_aria/clip-001849.tar", "other bytes at its beginning"),
     # keys beside those that are read
     ("DexYCB", "20200709-subject-01/20200709_141750/meta.yml", "an unknown key"),
