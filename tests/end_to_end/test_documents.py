@@ -54,7 +54,7 @@ CROSSED = (
     )
     + " crossover.holdout=0.5"
 )
-DENSITY = "bank.scenes=3 bank.motion_steps=2 bank.video_steps=1 fit.steps=4 fit.width=16 replays=1"
+DENSITY = "bank.scenes=3 bank.motion_steps=2 bank.video_steps=1 fit.steps=4 fit.width=16 replays=8"
 BASE = (
     "collision.generator.pairs=400 collision.surrogate.width=12 collision.surrogate.depth=2 collision.distill.steps=40 "
     "collision.distill.batch=64 collision.identify.starts=2 collision.identify.steps=10"
@@ -563,8 +563,7 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
     ),
     (
         "dexprior study controls", "study controls out=runs/controls controls.seeds=1 controls.scored=4 "
-        "controls.arms=[kl,kl_0,raw,raw_bc,nearest,soft_dr] "
-        "controls.once=[shuffled,still,biased,gaussian,resets,track,goal,plain]", None,
+        "controls.arms=[kl,nearest] controls.once=[raw_bc,goal]", None,
     ),
     (
         "dexprior study crossover", "study crossover out=runs/crossover crossover.seeds=1 crossover.scored=4 "
