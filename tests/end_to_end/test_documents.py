@@ -44,16 +44,6 @@ GYM = (
     "gym.off_policy.steps=400 gym.off_policy.every=200 gym.off_policy.batch=8 gym.off_policy.widths=[8] "
     "gym.off_policy.judged=1 gym.off_policy.learning_starts=380"
 )
-CROSSED = (
-    " ".join(
-        f"crossover.line.{setting}"
-        for setting in (
-            "demonstrations.n=24 estimator.size=24 bank.scenes=2 bank.motion_steps=2 bank.video_steps=1 "
-            f"policy.worlds=2 policy.iterations=1 policy.warmup=1 policy.warmup_epochs=1 {PRIOR}"
-        ).split()
-    )
-    + " crossover.holdout=0.5"
-)
 DENSITY = "bank.scenes=3 bank.motion_steps=2 bank.video_steps=1 fit.steps=4 fit.width=16 replays=8"
 BASE = (
     "collision.generator.pairs=400 collision.surrogate.width=12 collision.surrogate.depth=2 collision.distill.steps=40 "
@@ -563,12 +553,9 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
     ),
     (
         "dexprior study controls", "study controls out=runs/controls controls.seeds=1 controls.scored=4 "
-        "controls.arms=[kl,nearest] controls.once=[raw_bc,goal]", None,
+        "controls.arms=[nearest] controls.once=[]", None,
     ),
-    (
-        "dexprior study crossover", "study crossover out=runs/crossover crossover.seeds=1 crossover.scored=4 "
-        f"{CROSSED}", None,
-    ),
+    ("dexprior study crossover", "", None),
     (
         "dexprior study adroit", "study adroit out=runs/adroit adroit.arms=[bc,kl] adroit.once=[] adroit.off_policy=[] "
         f"adroit.seeds=1 adroit.episodes=2 {GYM.replace('gym.', 'adroit.gym.')}", None,

@@ -37,7 +37,7 @@ from dexprior.policy.rollout import Policy, actor_policy, prior_policy
 from dexprior.progress import say
 from dexprior.studies.kl.seeds import over_seeds
 from dexprior.studies.parts import Part, run_parts
-from dexprior.worlds.tasks import Task, strategies_of, strategy_of
+from dexprior.worlds.tasks import Task, strategy_of
 
 __all__ = ["ARMS", "ControlsConfig", "study_controls"]
 
@@ -90,20 +90,19 @@ class _Given:
 
     @functools.cached_property
     def raw(self) -> tuple[BehaviorPrior, Panel]:
-        """Retargeted demonstrations of the bank's way and the robot's object, as a bank of their own scenes."""
+        """Retargeted demonstrations of the bank's way, or of the most frequent one, as a bank of their own scenes; with the
+        robot's object, where there are any."""
         line, task = self.line, self.line.task
         stack = load_stack(line.folder["01-demonstrations"], line.config.prior.size)
+        ways = [strategy_of(task.name, condition.text).name for condition in stack.conditions]
+        same = [k for k, info in enumerate(stack.info) if _same_object(task, info["object"])] or [*range(len(stack))]
+        shown = [ways[k] for k in same]
         asked = line.config.bank.sentence
-        way = strategy_of(task.name, asked if isinstance(asked, str) else (asked or (_first(task),))[0])
-        own = [
-            k
-            for k, (info, condition) in enumerate(zip(stack.info, stack.conditions))
-            if strategy_of(task.name, condition.text).name == way.name and _same_object(task, info["object"])
-        ][: self.settings.bound]
+        sentence = asked if isinstance(asked, str) or asked is None else asked[0]
+        way = max(set(shown), key=shown.count) if sentence is None else strategy_of(task.name, sentence).name
+        own = [k for k in same if ways[k] == way][: self.settings.bound]
         if not own:
-            raise BadInput(
-                f"{line.folder['01-demonstrations']} holds no demonstration of {way.name!r} with this object"
-            )
+            raise BadInput(f"{line.folder['01-demonstrations']} holds no demonstration of {way!r}")
         clips = clips_of_stack(stack[own])
         scenes = {name: np.array([clip.scene[name] for clip in clips]) for name in clips[0].scene}
         drawn = Panel.sample("train", task, len(clips), seed=line.config.seed, purpose="training")
@@ -111,10 +110,6 @@ class _Given:
         made = tool_trajectories(task, clips, line.gripper, alike=True, gated=line.config.bank.gated)
         bank = bank_of(task, gripper_of(task), made, line.config.bank.behavior, panel.hash)
         return bank, panel
-
-
-def _first(task: Task) -> str:
-    return strategies_of(task.name)[0].sentences[0]
 
 
 def _same_object(task: Task, told: Mapping[str, Any]) -> bool:
