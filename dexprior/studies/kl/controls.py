@@ -90,8 +90,8 @@ class _Given:
 
     @functools.cached_property
     def raw(self) -> tuple[BehaviorPrior, Panel]:
-        """Retargeted demonstrations of the bank's way, or of the most frequent one, as a bank of their own scenes; with the
-        robot's object, where there are any."""
+        """Retargeted demonstrations of the bank's way, or of the most frequent one, as a bank of their own scenes; with
+        the robot's object, where there are any."""
         line, task = self.line, self.line.task
         stack = load_stack(line.folder["01-demonstrations"], line.config.prior.size)
         ways = [strategy_of(task.name, condition.text).name for condition in stack.conditions]
