@@ -14,7 +14,8 @@ OPTIONAL: dict[str, tuple[str, str, str]] = {
     "smplx": ("mano", "MANO layers (research-only licence)", "data import of sets with MANO parameters"),
     "ai_edge_litert": ("pose", "hand landmarks from the tflite models", "estimate-pose, data import videos="),
     "viser": ("view", "interactive 3-D viewer", "none yet"),
-    "pylibfranka": ("hardware", "Franka arms", "none yet"),
+    "pylibfranka": ("hardware", "Franka arms", "evaluate with evaluation.backend.hardware.driver=franka"),
+    "ruckig": ("hardware", "motions with bounded jerk", "evaluate with evaluation.backend.hardware.driver=franka"),
     "pybullet": (
         "reality", "a second physics engine: the striking table of the reality server",
         "collision evaluate|plan set=strikes, evaluate task=push",

@@ -263,8 +263,13 @@ class ObservationSpec:
             first: cloud of a `FirstLook` at each world [m].
 
         Raises:
-            BadInput: the object's pose is asked for, and nothing tracks it.
+            BadInput: the object's pose is asked for, and nothing tracks it; or no camera shows as many points.
         """
+        if reading.cloud.shape[1] != self.points:
+            raise BadInput(
+                f"this cell's camera shows {reading.cloud.shape[1]} points of the objects, the task has {self.points}: "
+                "what sees clouds cannot act there"
+            )
         proprio = [
             part
             for r in reading.robots

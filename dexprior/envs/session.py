@@ -50,9 +50,9 @@ class Session:
             )
         return value
 
-    def request(self, message: Mapping[str, Any]) -> dict[str, Any]:
-        """The answer to one request; errors as `wire.Connection.request`."""
-        return self._connection.request(message)
+    def request(self, message: Mapping[str, Any], *, wait: float | None = None) -> dict[str, Any]:
+        """The answer to one request; arguments and errors as `wire.Connection.request`."""
+        return self._connection.request(message, wait=wait)
 
     def close(self) -> None:
         """Say goodbye, and end a server that was handed over; again does nothing."""

@@ -145,6 +145,8 @@ def array_from(message: Mapping[str, Any], name: str, *shape: int | str, limit: 
     if array.dtype.kind not in "iufb" and array.size:
         raise BadInput(f"field {name!r} must hold numbers of shape {shown}, got {message[name]!r:.80}")
     array = array.astype(np.float64)
+    if array.shape == (0,) and shape[1:] and isinstance(shape[0], str) and all(isinstance(n, int) for n in shape[1:]):
+        array = array.reshape(0, *map(int, shape[1:]))  # a list of nothing does not say how wide it is
     fits = array.ndim == len(shape) and all(
         n <= _MAX_AXIS if isinstance(axis, str) else n == axis for n, axis in zip(array.shape, shape)
     )

@@ -34,6 +34,7 @@ from dexprior.worlds.tasks import Task, make_task
 __all__ = ["HardwareBackend", "start_gate"]
 
 _SERVER = "dexprior.envs.hardware.server"
+_HOMING = 60.0  # [s] that an arm may take to go home
 _AWAY = 1e-6  # [rad] by which it stays farther from joint limits than the gate asks for: what is rounded passes
 _ON_THE_WAY = 0.01  # [s] by which a state is older when the gate judges the command than when it was limited
 
@@ -64,7 +65,7 @@ def start_gate(
         ConnectionLost: it did not start.
     """
     options, task = options or HardwareOptions(), task or make_task("insertion").other()
-    gate = gate_config(task, options.gate)
+    gate = gate_config(task, options.limits)
     files = {
         "options": to_plain(replace(options, gate=to_plain(gate))),
         "family": None if family is None else family.to_json(),
@@ -131,7 +132,7 @@ class HardwareBackend:
         panel.require(self.task, 1)
         request = {"type": "prepare", "succeeded": self._succeeded} | instance_to_plain(panel)
         self._succeeded = None
-        state = self._told(request)
+        state = self._told(request, wait=_HOMING)
         self._start = state.t
         return self._reading(state)
 
@@ -229,8 +230,8 @@ class HardwareBackend:
         self.slowed += 1
         return sent
 
-    def _told(self, request: dict[str, object]) -> RobotState:
-        answer = self._session.request(request)
+    def _told(self, request: dict[str, object], wait: float | None = None) -> RobotState:
+        answer = self._session.request(request, wait=wait)
         self._state = state_from_plain(answer, t_host=float(wire.array_from(answer, "t_host", limit=1e12)))
         return self._state
 

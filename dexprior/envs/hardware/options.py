@@ -6,6 +6,7 @@ from dataclasses import field, fields
 from typing import Annotated, Any, Literal
 
 from dexprior.config import Ge, config
+from dexprior.envs.hardware.franka.limits import GATE
 from dexprior.envs.hardware.gate import GateConfig
 from dexprior.envs.hardware.profile import RobotProfile
 from dexprior.envs.serving import ServingLimits
@@ -23,8 +24,12 @@ LIMITS = ServingLimits(idle=86_400.0)
 class HardwareOptions:
     """A robot behind the safety gate, both in processes of their own."""
 
-    driver: Literal["loopback"] = "loopback"
-    """Which robot; `loopback` is a simulated one in another process."""
+    driver: Literal["loopback", "franka"] = "loopback"
+    """Which robot: a simulated one in another process, or a Franka FR3 with its hand."""
+    address: str | None = None
+    """Name or address of a Franka's control unit; required there."""
+    realtime_kernel: bool = True
+    """Whether a Franka is only driven from a kernel with real-time priorities."""
     port: Annotated[int, Ge(1)] | None = None
     """Of a loopback robot that runs already; None starts one, which ends with the gate."""
     gate: dict[str, Any] = field(default_factory=dict)
@@ -41,8 +46,17 @@ class HardwareOptions:
     """Folder for the gate's evidence, written whenever it stops the robot and when it ends."""
 
     def __post_init__(self) -> None:
+        if self.driver == "franka" and not self.address:
+            raise BadInput("hardware.address: required with hardware.driver=franka; the control unit's name or address")
         _require_settings("gate", GateConfig, self.gate)
         _require_settings("gate.robot", RobotProfile, self.gate.get("robot", {}))
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """Settings of the gate: those of the robot, where it has some beside the catalog's, and then those given."""
+        if self.driver != "franka":
+            return self.gate
+        return {**GATE, **self.gate, "robot": {**GATE["robot"], **self.gate.get("robot", {})}}
 
 
 def _require_settings(where: str, of: type, given: Any) -> None:

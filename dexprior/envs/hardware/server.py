@@ -25,7 +25,7 @@ from dexprior.config import to_plain, validate
 from dexprior.envs import wire
 from dexprior.envs.hardware.driver import Driver, RobotState
 from dexprior.envs.hardware.evidence import evidence_to_plain
-from dexprior.envs.hardware.gate import SafetyGate
+from dexprior.envs.hardware.gate import GateConfig, SafetyGate
 from dexprior.envs.hardware.limits import gate_config
 from dexprior.envs.hardware.loopback import LoopbackDriver, plain_of_state
 from dexprior.envs.hardware.options import LIMITS, PROTOCOL, VERSION, HardwareOptions
@@ -255,6 +255,30 @@ def _text(message: Mapping[str, Any], name: str) -> str:
     return value
 
 
+def _driver(
+    options: HardwareOptions, task: Task, limits: GateConfig, keep: Path | None, *, family: Path | None,
+    cells: Path | None,
+) -> Driver:  # fmt: skip
+    """The driver that options ask for; not connected."""
+    if options.driver == "franka":
+        from dexprior.envs.hardware.franka import FrankaDriver
+
+        (rig,) = task.layout().rigs
+        assert options.address is not None  # as the options say
+        return FrankaDriver(options.address, gate=limits, home=rig.home, realtime=options.realtime_kernel, keep=keep)
+    return LoopbackDriver(
+        task=task,
+        family=task.reality if family is None else ParameterFamily.read(family),
+        seed=options.seed,
+        real_time=options.real_time,
+        sensors=options.sensors,
+        cells=None if cells is None else Panel.load(cells),
+        profile=limits.robot,
+        tracker=options.tracker,
+        port=options.port,
+    )
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Reach the robot that the command line names, and serve its gate."""
     parser = argparse.ArgumentParser(prog="python -m dexprior.envs.hardware.server", description=__doc__)
@@ -271,22 +295,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         task = make_task("insertion").other()
         if chosen.task is not None:
             task = task_from_plain(read_json_object(chosen.task), str(chosen.task))
-        limits = gate_config(task, options.gate)
+        limits = gate_config(task, options.limits)
         keep = None if options.keep is None else Path(options.keep)
         if keep is not None:
             keep.mkdir(parents=True, exist_ok=True)
-        driver = LoopbackDriver(
-            task=task,
-            family=task.reality if chosen.family is None else ParameterFamily.read(chosen.family),
-            seed=options.seed,
-            real_time=options.real_time,
-            sensors=options.sensors,
-            cells=None if chosen.cells is None else Panel.load(chosen.cells),
-            profile=limits.robot,
-            tracker=options.tracker,
-            port=options.port,
-        )
-        gate = SafetyGate(limits, episode=task.steps, lockstep=not options.real_time)
+        driver = _driver(options, task, limits, keep, family=chosen.family, cells=chosen.cells)
+        gate = SafetyGate(limits, episode=task.steps, lockstep=not driver.real_time)
         driver.connect()
         listener = wire.listen(wire.LOCALHOST, chosen.port)
     except (DexpriorError, OSError) as error:
