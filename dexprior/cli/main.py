@@ -30,6 +30,7 @@ VERBS: dict[str, str] = {
     "collision": "distil, identify and evaluate the learned collision model",
     "train-policy": "train a policy regularized to the behavioral prior",
     "evaluate": "a policy in the training world and in the other world",
+    "hardware": "reach a robot, bring it home, and read why it stopped",
     "ladder": "the line for one task, and what succeeds after each of its stages",
     "ledger": "fill in the transfer ledger of a policy",
     "study": "what the KL to the prior buys: experiments that could say nothing",

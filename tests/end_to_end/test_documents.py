@@ -571,6 +571,9 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
         "phenomena={stribeck:{}} evaluation.instances=4 out=runs/fed_evaluation", _learned,
     ),
     ("dexprior evaluate env=", "", None),
+    ("dexprior hardware check", "hardware check out=runs/robot", None),
+    ("dexprior hardware home", "hardware home out=runs/robot", None),
+    ("dexprior hardware trip", "", None),
     (
         "dexprior evaluate task=push", "evaluate task=push policy=runs/push out=runs/routes routes.runs=1 "
         "routes.segments=[1]", _push_policy,
@@ -689,6 +692,14 @@ def _groups_of_traces(ws: Path) -> dict[str, object]:
     return {"simulated": [[trace()] for _ in range(groups_needed(4, DivergenceConfig()))], "real": [trace(0.1)]}
 
 
+def _trip(ws: Path) -> dict[str, object]:
+    from dexprior.envs.hardware.franka.link import STATE, Link
+
+    (ws / "runs" / "franka").mkdir(parents=True, exist_ok=True)
+    Link(ws / "runs" / "franka" / "franka.link", create=True).state.add(STATE.row(t=1.0))
+    return {}
+
+
 def _wiped(ws: Path) -> dict[str, object]:
     from dexprior.transfer.diagnosis import Trial, identified
     from dexprior.transfer.replay import replay, wiping
@@ -709,6 +720,8 @@ PROGRAMS = [
     ("docs/collection-plan.md", 0, {"runs/plan": "runs/plan_program"}, None),
     ("docs/families.md", 0, {"64,": "2,"}, None),
     ("docs/families.md", 1, {"64,": "2,"}, None),
+    ("docs/hardware.md", 0, {'"franka"': '"loopback"'}, None),
+    ("docs/hardware.md", 1, {}, _trip),
     ("docs/parameter-families.md", 0, {}, None),
     ("docs/reality-server.md", 0, {}, _scene),
     ("docs/tutorials/your-own-object.md", 0, {}, None),

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from motion_checker import beyond
+from PIL import Image
 
 from dexprior.envs.hardware import HardwareOptions, gate_config
 from dexprior.envs.hardware.franka import FR3, FrankaDriver, read_trip
 from dexprior.envs.hardware.franka.limits import SHAPED
 from dexprior.envs.hardware.franka.link import ASKED, STATE, Link
 from dexprior.envs.hardware.franka.shaping import Shaper
+from dexprior.envs.hardware.franka.trip import draw_trip
 from dexprior.errors import ArtifactError, BadInput, ConnectionLost
 from dexprior.worlds.tasks import make_task
 
@@ -69,6 +71,15 @@ def test_the_last_seconds_are_read_from_the_file(tmp_path):
     assert rows["t"].tolist() == [0.0, 0.001, 0.002, 0.003, 0.004]
     assert rows["sent"].shape == (5, 6)
     assert why == "ä force of 21 N"
+    told = draw_trip(tmp_path / "franka.link", tmp_path / "trip")
+    assert (told["why"], told["status"], told["seconds"]) == ("ä force of 21 N", "ready", 0.004)
+    assert told["speed_m_s"] == pytest.approx(0.4)
+    table = np.loadtxt(told["table"], delimiter=",", skiprows=1)
+    assert table.shape == (5, STATE.size)
+    assert Image.open(told["picture"]).size == (960, 840)
+    Link(tmp_path / "empty.link", create=True)
+    with pytest.raises(ArtifactError, match="ended before it had a state"):
+        read_trip(tmp_path / "empty.link")
     with pytest.raises(ArtifactError, match=r"nothing\.link: no record of a Franka"):
         read_trip(tmp_path / "nothing.link")
     (tmp_path / "other.link").write_bytes(b"\0" * (tmp_path / "franka.link").stat().st_size)

@@ -8,6 +8,7 @@ link.py     the file through which both processes talk, and in which the last se
 loop.py     the process that answers the robot every millisecond: shapes, watches, stops
 hand.py     the process that opens and closes the hand, whose calls block
 shaping.py  from twists of a policy to twists whose jerk the robot bears
+trip.py     the last seconds as a table and a picture
 limits.py   what the maker publishes, and what we stay below
 """
 

@@ -202,7 +202,9 @@ def read_trip(path: str | Path) -> tuple[dict[str, np.ndarray], str]:
         Numbers by the names of `STATE`, in the order of time; and a message, empty where nothing went wrong.
 
     Raises:
-        ArtifactError: no such file, or one of another kind.
+        ArtifactError: no such file, one of another kind, or one without a row.
     """
     link = Link(path)
+    if not link.state.count:
+        raise ArtifactError(f"{path}: the loop ended before it had a state of its robot")
     return STATE.read(link.state.since(0)), link.error
