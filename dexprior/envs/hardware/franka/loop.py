@@ -62,7 +62,7 @@ class Loop:
         self._tare = [0.0] * 6
         state = robot.read_once()
         flange, tool = (np.array(columns).reshape(4, 4).T for columns in (state.F_T_EE, config.tool))
-        self._tool = (np.linalg.inv(flange) @ tool).T.ravel().tolist()  # in the end effector's frame, by columns
+        self._columns = (np.linalg.inv(flange) @ tool).T  # of the tool's pose in the end effector's frame, a row each
         self._see(state)
 
     def run(self) -> None:
@@ -208,17 +208,15 @@ class Loop:
         self._robot.stop()
 
     def _see(self, state: Any) -> None:
-        """Take what is needed of a state, as plain numbers: arrays of six cost more than what is done with them."""
+        """Take what is needed of a state, as plain numbers: most arrays cost more than what is done with them."""
         self._t, self._q = state.time.to_sec(), list(state.q)
-        end, tool = state.O_T_EE, self._tool
+        end = state.O_T_EE
         self._origin = end[12:15]
-        self._pose = [
-            sum(end[4 * i + row] * tool[4 * column + i] for i in range(4)) for column in range(4) for row in range(4)
-        ]
+        self._pose = (self._columns @ np.array(end).reshape(4, 4)).ravel().tolist()
         told = [x - tare for x, tare in zip(state.K_F_ext_hat_K, self._tare)]
-        moment = _cross(tool[12:15], told[:3])
-        force, torque = told[:3], [told[3 + k] - moment[k] for k in range(3)]
-        self._wrench = [sum(tool[4 * k + i] * f[i] for i in range(3)) for f in (force, torque) for k in range(3)]
+        moment = _cross(self._columns[3, :3].tolist(), told[:3])
+        both = np.array([told[:3], [told[3 + k] - moment[k] for k in range(3)]])
+        self._wrench = (both @ self._columns[:3, :3].T).ravel().tolist()
 
     def _tell(self, state: Any, now: float, asked: list[float], sent: list[float], cycles: int, began: float) -> None:
         if self._stopped:
