@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 
 from dexprior.artifacts import load_all, read_object, read_tensors
 from dexprior.behavior import BehaviorPrior
@@ -15,19 +15,18 @@ from dexprior.data.clips import write_clip
 from dexprior.data.stacks import Stack
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
-from dexprior.envs.tasks import Pictures
-from dexprior.geometry.transforms import project
+from dexprior.pipeline.films import grown, rollout_frames, with_hand
 from dexprior.pipeline.ladder import RUNGS, judged_clips
 from dexprior.pipeline.rungs import draw_rungs, left_out_text, loss_text
 from dexprior.pipeline.worlds import ABOUT_OTHER, SCORING, judging_worlds
 from dexprior.policy.actor import load_actor
-from dexprior.policy.rollout import Policy, actor_policy, prior_policy, run_episodes
+from dexprior.policy.rollout import actor_policy, prior_policy
 from dexprior.pose.estimator import load_estimator
 from dexprior.pose.fusion import read_sample
-from dexprior.retarget.drawing import beside, draw_landmarks
+from dexprior.retarget.drawing import beside
 from dexprior.transfer.ledger import read_ledger
 from dexprior.transfer.page import Page, ledger_section, rate_text
-from dexprior.types import Camera, HandTrajectory, PriorCondition, VideoSample
+from dexprior.types import PriorCondition, VideoSample
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -36,9 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["write_report"]
 
-Frames = UInt8[np.ndarray, "time height width 3"]
 _SHOWN = 4
-_PIXELS = 240
 _TRAINED = {
     "05-imitation": "the bank imitated", "06-policy": "then with the KL", "07-policy-no-kl": "then without it",
     "08-policy-plain": "from scratch",
@@ -145,7 +142,7 @@ def _summary(page: Page, results: dict[str, dict[str, Any]]) -> None:
 
 def _demonstrations(page: Page, held: Stack, media: Path, result: dict[str, Any]) -> None:
     shown = range(min(_SHOWN, len(held)))
-    path = write_clip(media / "demonstrations.mp4", beside([_grown(held.seen(k)) for k in shown]), held.fps)
+    path = write_clip(media / "demonstrations.mp4", beside([grown(held.seen(k)) for k in shown]), held.fps)
     page.section("Human demonstrations").text(
         f"{result['successes']} of {result['episodes']} attempts succeed, in the other world. These were held out: "
         "nothing was trained on them."
@@ -165,9 +162,9 @@ def _demonstrations(page: Page, held: Stack, media: Path, result: dict[str, Any]
 def _samples(page: Page, line: Line, media: Path, results: dict[str, dict[str, Any]]) -> None:
     samples = load_all(line.folder["04-behavior"] / "examples.safetensors", VideoSample)
     reader = load_estimator(line.folder["03-estimator"] / "estimator.safetensors")
-    plain = beside([_grown(s.frames) for s in samples])
+    plain = beside([grown(s.frames) for s in samples])
     conditions = load_all(line.folder["04-behavior"] / "conditions.safetensors", PriorCondition)
-    drawn = beside([_with_hand(s, read_sample(s, c, reader, "pixels")[0]) for s, c in zip(samples, conditions)])
+    drawn = beside([with_hand(s, read_sample(s, c, reader, "pixels")[0]) for s, c in zip(samples, conditions)])
     path = write_clip(media / "samples.mp4", np.concatenate([plain, drawn], axis=1), samples[0].fps)
     page.section("Samples of the video prior").clip(
         path,
@@ -198,7 +195,7 @@ def _followed(page: Page, line: Line, panel: Panel, media: Path, fps: float) -> 
     bank = BehaviorPrior.load(line.folder["04-behavior"] / "behavior.safetensors")
     ids = np.arange(min(_SHOWN, len(panel)))
     backend = SimBackend(line.task, len(ids))
-    frames = _rollout_frames(prior_policy(bank, ids), backend, panel.take(ids))
+    frames, _ = rollout_frames(prior_policy(bank, ids), backend, panel.take(ids))
     path = write_clip(media / "robot.mp4", beside(frames), 1.0 / line.task.control_dt)
     page.section("Retargeted to the robot").clip(
         path, "the same samples, retargeted and followed by the arm in the training world"
@@ -222,7 +219,7 @@ def _policies(page: Page, line: Line, media: Path, results: dict[str, dict[str, 
     panel = world.panel(line.task.sample(np.random.default_rng([SCORING, 0]), _SHOWN), seed=SCORING)
     actor = load_actor(line.folder["06-policy"] / "actor.safetensors")
     backend = world.backend(_SHOWN, sensors=line.config.policy.simulation.sensors)
-    frames = _rollout_frames(actor_policy(actor), backend, panel)
+    frames, _ = rollout_frames(actor_policy(actor), backend, panel)
     path = write_clip(media / "policy.mp4", beside(frames), 1.0 / line.task.control_dt)
     page.clip(path, "the policy with prior in the other world, scoring scenes").text(ABOUT_OTHER)
 
@@ -286,34 +283,6 @@ def _backends(page: Page, result: dict[str, Any]) -> None:
         "The same policy and scenes in the simulator, with learned collisions, behind the reality server's socket, and "
         "on the loopback robot behind the safety gate, where the task has one. The last two are the other world."
     ).table(["backend", "success", "largest force", "collision model"], rows)
-
-
-def _grown(frames: Frames) -> Frames:
-    """Enlarge by whole pixels to about `_PIXELS`."""
-    factor = max(_PIXELS // frames.shape[1], 1)
-    return frames.repeat(factor, axis=1).repeat(factor, axis=2)
-
-
-def _with_hand(sample: VideoSample, hand: HandTrajectory) -> Frames:
-    camera: Camera = sample.camera
-    pixels = project(camera.K, camera.T_base_cam, hand.joints) / [camera.width, camera.height]
-    return draw_landmarks(_grown(sample.frames), pixels)
-
-
-def _rollout_frames(act: Policy, backend: SimBackend, panel: Panel) -> list[Frames]:
-    """Frames of one episode in every world; closes them."""
-    pictures = Pictures(backend.worlds)
-    shot: list[list[UInt8[np.ndarray, "height width 3"]]] = [[] for _ in range(backend.n)]
-
-    def filmed(observation: dict[str, np.ndarray], reading: Any) -> Float[np.ndarray, "n action"]:
-        for k, frames in enumerate(shot):
-            frames.append(pictures.frame(k, size=_PIXELS))
-        return act(observation, reading)
-
-    run_episodes(filmed, backend, panel)
-    pictures.close()
-    backend.close()
-    return [np.stack(frames) for frames in shot]
 
 
 def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:

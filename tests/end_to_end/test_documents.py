@@ -373,6 +373,8 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
     ),
     ("dexprior retarget landmarks=SESSION.csv robot=builtin-hand", "every=3 out=runs/session", _session),
     ("dexprior play task=peg settings.clearance=0.0001", "n=1 film=1 size=48", None),
+    ("dexprior demo", "preset=smoke threads=1 out=runs/demo", None),
+    ("dexprior play task=peg", "n=1 film=1 size=48", None),
     ("dexprior data generate task=pick_place n=200 out=runs/pick_place", "n=4 suite.size=32", None),
     ("dexprior train-prior demonstrations=runs/pick_place out=runs/pick_place-prior", PRIOR, None),
     (
@@ -702,10 +704,10 @@ def _wiped(ws: Path) -> dict[str, object]:
 
 PROGRAMS = [
     # document, which block, what makes it small, names that are the reader's own
-    ("README.md", 0, {'"leap"': '"builtin-hand"'}, _frame),
-    ("README.md", 1, {}, _environment),
-    ("README.md", 2, {"num_envs=64": "num_envs=2"}, None),
-    ("README.md", 3, {}, None),
+    ("docs/verbs.md", 0, {'"leap"': '"builtin-hand"'}, _frame),
+    ("docs/verbs.md", 1, {}, _environment),
+    ("docs/verbs.md", 2, {"num_envs=64": "num_envs=2"}, None),
+    ("docs/verbs.md", 3, {}, None),
     ("docs/collection-plan.md", 0, {"runs/plan": "runs/plan_program"}, None),
     ("docs/families.md", 0, {"64,": "2,"}, None),
     ("docs/families.md", 1, {"64,": "2,"}, None),
