@@ -69,7 +69,7 @@ class Config:
     out: str = "runs/play"
     """Folder for TASK.mp4 and TASK.json."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of instances, parameters and random actions."""
+    """Seed of instances, parameters and random actions."""
 
 
 def run(config: Config, words: list[str]) -> int:

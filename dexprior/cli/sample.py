@@ -45,7 +45,7 @@ class Config(OwnObjectConfig):
     n: Annotated[int, Ge(1)] = 4
     """Scenes to draw; of an object of your own starts of the hand."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of scenes and samples."""
+    """Seed of scenes and samples."""
     out: str = "runs/samples"
     """Folder."""
     motion_steps: Annotated[int, Ge(1)] = 12

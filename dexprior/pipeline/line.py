@@ -141,7 +141,7 @@ class Line:
 
     @property
     def threads(self) -> int | None:
-        """Of torch in each of them; None leaves it to torch."""
+        """Threads of torch in each of them; None leaves it to torch."""
         return self.config.threads or (None if self.jobs == 1 else cores_each(self.jobs))
 
     def finished(self, stage: str) -> bool:

@@ -71,9 +71,9 @@ class LineConfig:
     """The whole line for one task."""
 
     task: str = "pick_place"
-    """Of the suite, with human demonstrations: pick_place, peg, insertion, nut_bolt, soft_grasp or folding."""
+    """Task of the suite, with human demonstrations: pick_place, peg, insertion, nut_bolt, soft_grasp or folding."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of the task that the robot is trained on, where they differ from its row in the suite."""
+    """Settings of the task that the robot is trained on, where they differ from its row in the suite."""
     out: str = "runs/demo"
     """Run folder."""
     seed: Annotated[int, Ge(0)] = 0
@@ -89,7 +89,7 @@ class LineConfig:
     estimator: EstimatorConfig = EstimatorConfig(steps=700)
     """Pose estimator; 300 steps more, a minute and a half, take a fifth of its errors away."""
     gripper: dict[str, Any] = field(default_factory=dict)
-    """From hands to the gripper: settings of `GripperConfig`, where they differ from the task's row in the suite."""
+    """What makes grippers of hands: settings of `GripperConfig`, where they differ from the task's row in the suite."""
     bank: BankConfig = BankConfig()
     """Behavioral prior."""
     policy: PpoConfig = PpoConfig(

@@ -16,7 +16,7 @@ __all__ = ["LIMITS", "PROTOCOL", "VERSION", "HardwareOptions"]
 
 PROTOCOL, VERSION = "dexprior.gate", 4
 LIMITS = ServingLimits(idle=86_400.0)
-"""Of gate and robot: a stop connection is silent until it is needed, and a dead client closes its socket."""
+"""Limits of gate and robot: a stop connection is silent until it is needed, and a dead client closes its socket."""
 
 
 @config
@@ -26,7 +26,7 @@ class HardwareOptions:
     driver: Literal["loopback"] = "loopback"
     """Which robot; `loopback` is a simulated one in another process."""
     port: Annotated[int, Ge(1)] | None = None
-    """Of a loopback robot that runs already; None starts one, which ends with the gate."""
+    """Port of a loopback robot that runs already; None starts one, which ends with the gate."""
     gate: dict[str, Any] = field(default_factory=dict)
     """Settings of `GateConfig` that differ from what the robot's entry in the catalog and the task's scene say."""
     seed: Annotated[int, Ge(0)] = 0
