@@ -11,6 +11,7 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import UInt8
 from PIL import Image
 
 from dexprior.artifacts import load_all
@@ -32,7 +33,8 @@ from dexprior.types import PriorCondition, VideoSample
 SIZE = 176  # [px] of one of the four
 FRAMES, REST = 40, 6  # shown, and how many times the last one more
 PERIOD = 100  # [ms]
-COLORS = 96
+DULL_COLORS, BRIGHT_COLORS = 96, 48
+BRIGHT = 80  # between the largest and the smallest channel of a pixel
 
 
 def main() -> None:
@@ -94,9 +96,19 @@ def _shown(frames: Frames) -> Frames:
 
 def _write(frames: Frames, path: Path) -> None:
     """A GIF with one palette for all frames, so that what stands still costs nothing."""
-    palette = Image.fromarray(np.concatenate(frames[:: len(frames) // 6])).quantize(COLORS)
+    pixels = frames[:: len(frames) // 6].reshape(-1, 3)
+    bright = np.ptp(pixels, axis=1) > BRIGHT  # a small orange block is to keep its colour beside a large table
+    colors = [_colors(pixels[~bright], DULL_COLORS), _colors(pixels[bright], BRIGHT_COLORS)]
+    palette = Image.new("P", (1, 1))
+    palette.putpalette(np.concatenate(colors).tobytes())
     drawn = [Image.fromarray(f).quantize(palette=palette, dither=Image.Dither.NONE) for f in frames]
     drawn[0].save(path, save_all=True, append_images=drawn[1:], duration=PERIOD, loop=0, optimize=False)
+
+
+def _colors(pixels: UInt8[np.ndarray, "pixel 3"], n: int) -> UInt8[np.ndarray, "color 3"]:
+    """So many colours that stand for pixels."""
+    found = Image.fromarray(pixels[None]).quantize(n).getpalette()
+    return np.array(found[: 3 * n], dtype=np.uint8).reshape(-1, 3)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,12 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from smoke import COMMAND
 
 from dexprior.pipeline.checkpoints import make_checkpoints
@@ -52,6 +54,15 @@ def test_what_it_trained_becomes_a_set_with_a_card_and_checksums(finished, tmp_p
     card = (folder / "README.md").read_text()
     assert "policy, success in the world other |" in card
     assert "dexprior demo demonstrations.n=36" in card.replace("threads=1 ", "")
+
+
+def test_its_folder_becomes_the_picture_of_the_readme(finished, tmp_path):
+    script = Path(__file__).resolve().parents[2] / "scripts" / "picture.py"
+    command = [sys.executable, str(script), str(finished / "run"), str(tmp_path / "line.gif")]
+    subprocess.run(command, env=_environment(), check=True, capture_output=True)
+    with Image.open(tmp_path / "line.gif") as picture:
+        assert picture.n_frames > 30  # frames that are alike are one
+        assert picture.size == (704, 176)
 
 
 def test_every_stage_left_a_readable_record(finished):
