@@ -12,13 +12,17 @@ DEV    := $(VENV)/.installed
 SHARED := $(wildcard ../shared/data)
 export DEXPRIOR_DATA ?= $(abspath $(SHARED))
 
-.PHONY: demo smoke test slow lint format clean
+.PHONY: demo smoke checkpoints test slow lint format clean
 
 demo: $(DEMO)
 	$(BIN)/dexprior demo
 
 smoke: $(DEMO)
 	$(BIN)/dexprior demo preset=smoke
+
+# trained sets of the line's tasks in runs/checkpoints; what is killed goes on
+checkpoints: $(DEMO)
+	$(BIN)/python scripts/checkpoints.py
 
 test: $(DEV) lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile

@@ -17,7 +17,7 @@ def say(text: str) -> None:
 
 
 def place_in_parts(step: int, parts: Sequence[int]) -> tuple[int, int]:
-    """Of a step of a training and its continuations: its number within its part, and that part's steps.
+    """Place of a step of a training and its continuations: its number within its part, and that part's steps.
 
     Args:
         step: counted from the beginning of the first part.

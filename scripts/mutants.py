@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-COPIED = ("dexprior", "tests", "configs", "datasets", "docs", "scripts", "benchmarks")
+COPIED = ("dexprior", "tests", "configs", "datasets", "docs", "scripts", "benchmarks", "checkpoints", "examples")
 
 
 class Mutant(NamedTuple):

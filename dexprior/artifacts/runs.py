@@ -174,7 +174,7 @@ def _row(numbers: tuple[int, ...]) -> str:
 
 
 def _made_now() -> dict[str, Any]:
-    """By which versions and when something is made."""
+    """Versions that something is made with, and when it is."""
     return {
         "versions": package_versions(), "commit": _git_commit(), "ranks": ranks(),
         "created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -72,7 +72,7 @@ class BehaviorPrior:
     force: Float[np.ndarray, "scene sample step robot"] | None = None
     """Wanted of each fingertip [N]; None where none is told."""
     give: float = 0.0
-    """By how much a newton on each fingertip moves an end effector's numbers [1/N]."""
+    """What a newton on each fingertip changes in an end effector's numbers [1/N]."""
     sentences: tuple[str, ...] = ()
     """What each sample of every scene was asked for, where that was not one thing in all of them."""
 
@@ -87,7 +87,7 @@ class BehaviorPrior:
         dt: float,
         panel_hash: str,
     ) -> BehaviorPrior:
-        """Of one robot whose end effector closes by one number, sampled at control periods.
+        """A bank of one robot whose end effector closes by one number, sampled at control periods.
 
         Args:
             trajectories: for each scene, its samples; every scene has as many.

@@ -38,7 +38,7 @@ class Recordings:
 
     instances: Int[np.ndarray, " episode"]
     t: tuple[Float[np.ndarray, " time"], ...]
-    """Of each episode, since its first command [s]."""
+    """Times of each episode's commands, since its first one [s]."""
     tool: tuple[Float[np.ndarray, "time robot 7"], ...]
     """Tool poses, base frame."""
     end: tuple[Float[np.ndarray, "time robot end"], ...]
@@ -48,7 +48,7 @@ class Recordings:
     init: str | None
     """Run of the policy to start from."""
     checksum: str
-    """Of all listed episodes."""
+    """Checksum of all listed episodes."""
     left_out: int
     """Episodes that were not a success."""
 

@@ -43,9 +43,9 @@ class Config:
     """Settings of `dexprior build-behavior`."""
 
     task: str = "pick_place"
-    """Of the suite, with human demonstrations."""
+    """Task of the suite, with human demonstrations."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of the task that the robot is trained on, where they differ from its row in the suite."""
+    """Settings of the task that the robot is trained on, where they differ from its row in the suite."""
     prior: str = "runs/demo/02-prior"
     """Folder of the video prior's run."""
     estimator: str = "runs/demo/03-estimator"
@@ -53,7 +53,7 @@ class Config:
     out: str = "runs/behavior"
     """Run folder."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of scenes and samples."""
+    """Seed of scenes and samples."""
     bank: BankConfig = BankConfig()
     """Scenes and samples."""
     density: Literal["flow", "mixture"] | None = None
@@ -65,7 +65,7 @@ class Config:
     simulation: SimulationOptions = SimulationOptions()
     """Worlds in which that is done, with the sensors of the policies that will be kept near it."""
     gripper: dict[str, Any] = field(default_factory=dict)
-    """From hands to the gripper: settings of `GripperConfig`, where they differ from the task's row in the suite."""
+    """What makes grippers of hands: settings of `GripperConfig`, where they differ from the task's row in the suite."""
 
 
 def run(config: Config, words: list[str]) -> int:

@@ -147,7 +147,7 @@ class Config:
     out: str = "runs/collision"
     """Run folder; for evaluate a RESULT.json, whose parts are kept in the folder RESULT.parts beside it."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of simulation and training."""
+    """Seed of simulation and training."""
     model: str | None = None
     """A base or collision model on disk; by default out/base.safetensors, then runs/collision."""
     set: Literal["ellipse", "cube", "strikes"] = "ellipse"
@@ -176,9 +176,9 @@ class Config:
     pairs: tuple[str, ...] = ()
     """For distill: folders that generate with a scene made, one shape each; out/shapes.safetensors answers for all."""
     network: ShapeNetworkConfig = ShapeNetworkConfig()
-    """For distill with pairs; its ranges are those of the folders."""
+    """Network for distill with pairs; its ranges are those of the folders."""
     training: ShapeTrainingConfig = ShapeTrainingConfig()
-    """For distill with pairs."""
+    """Training for distill with pairs."""
     plan: PlanSettings = PlanSettings()
     """One strike."""
 

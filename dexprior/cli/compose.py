@@ -19,12 +19,12 @@ T = TypeVar("T")
 
 
 def files(given: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Of a setting that takes one file or several."""
+    """The files of a setting that takes one or several."""
     return (given,) if isinstance(given, str) else given
 
 
 def parts(given: int | tuple[int, ...]) -> tuple[int, ...]:
-    """Of a setting that takes one number or several."""
+    """The numbers of a setting that takes one or several."""
     return (given,) if isinstance(given, int) else given
 
 

@@ -31,7 +31,7 @@ class Config(OwnObjectConfig):
     n: Annotated[int, Ge(1)] = 1
     """Conditions, which differ in where the hand starts."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of where the hand starts."""
+    """Seed of where the hand starts."""
     out: str = "runs/conditions.safetensors"
     """File of conditions; a picture of the grasp goes beside it."""
 

@@ -71,9 +71,9 @@ class Config:
     out: str = "runs/demonstrations"
     """Folder (or, for motion capture, .npz) that is written."""
     task: str = "pick_place"
-    """For generate: whose demonstrations."""
+    """For generate: task of the demonstrations."""
     n: Annotated[int, Ge(1)] | None = None
-    """For generate: how many, instead of suite.n."""
+    """For generate: number of demonstrations, instead of suite.n."""
     source: str | None = None
     """Folder that import, export, inspect and validate read, and that get takes files from."""
     kind: str | None = None
@@ -99,7 +99,7 @@ class Config:
     fps: Annotated[float, Gt(0)] | None = None
     """For export of traces: rows a second, in formats that have one rate."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of the demonstrations."""
+    """Seed of the demonstrations."""
     suite: TaskDemonstrationConfig = TaskDemonstrationConfig()
     """What demonstrations look like."""
     imports: ImportSettings = ImportSettings()

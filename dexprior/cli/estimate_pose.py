@@ -39,7 +39,8 @@ class Config:
     samples: str | None = None
     """File of sampled clips, instead of a video."""
     estimator: str | None = None
-    """Run folder of the estimator for sampled clips; by default the demo's."""
+    """Run folder of the estimator for sampled clips, or `shipped`, the small one of pick_place that comes with the
+    package; by default the demo's, then the one that ships."""
     out: str = "runs/pose"
     """Folder; the trajectory, or one for each sample, goes into hand.safetensors, the samples' objects into
     object.safetensors."""
@@ -90,9 +91,7 @@ def _sampled(config: Config) -> int:
     from dexprior.types.episode import View
 
     assert config.samples is not None
-    path = trained(
-        config.estimator, ["runs/demo/03-estimator"], "estimator.safetensors", "pose estimator", "dexprior demo"
-    )
+    path = trained(config.estimator, ["runs/demo/03-estimator"], "estimator", "dexprior demo")
     model = load_estimator(path)
     file = Path(config.samples)
     samples = load_all(file, VideoSample)

@@ -75,11 +75,11 @@ class Config:
     out: str = "runs/evaluation"
     """Run folder; for task=push a folder that routes.json is written to."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of the starts of routes; otherwise it is recorded only, as the panel has its own."""
+    """Seed of the starts of routes; otherwise it is recorded only, as the panel has its own."""
     evaluation: EvaluationConfig = EvaluationConfig()
     """The panel."""
     routes: RouteStudyConfig = RouteStudyConfig()
-    """For task=push."""
+    """Routes for task=push."""
 
 
 def run(config: Config, words: list[str]) -> int:

@@ -118,9 +118,9 @@ class Config:
     recordings: str | None = None
     """For plan with results: folder of the recorded episodes."""
     units: Angle = "rad"
-    """For report and fit-noise: of the angles in CSVs, rad or deg."""
+    """For report and fit-noise: unit of the angles in CSVs, rad or deg."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of the search; for a policy it is recorded only, as the panel has its own."""
+    """Seed of the search; for a policy it is recorded only, as the panel has its own."""
     evaluation: EvaluationConfig = EvaluationConfig()
     """The panel."""
     divergence: DivergenceConfig = DivergenceConfig()

@@ -36,7 +36,7 @@ VERBS: dict[str, str] = {
     "study": "what the KL to the prior buys: experiments that could say nothing",
     "demo": "all of it on the embedded default, ending on one page",
 }
-"""In the order of the flow."""
+"""Verbs in the order of the flow."""
 _RESUMABLE = ("data", "train-prior", "collision", "train-policy", "ladder", "study", "demo")
 
 

@@ -34,7 +34,8 @@ class Config(OwnObjectConfig):
     """Settings of `dexprior sample`."""
 
     prior: str | None = None
-    """Run folder of the video prior; by default that of train-prior, then the demo's."""
+    """Run folder of the video prior, or `shipped`, the small one of pick_place that comes with the package; by default
+    that of train-prior, then the demo's, then the one that ships."""
     conditions: str | None = None
     """File of conditions; new scenes are drawn when neither it nor cloud= is given."""
     task: str | None = None
@@ -44,7 +45,7 @@ class Config(OwnObjectConfig):
     n: Annotated[int, Ge(1)] = 4
     """Scenes to draw; of an object of your own starts of the hand."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of scenes and samples."""
+    """Seed of scenes and samples."""
     out: str = "runs/samples"
     """Folder."""
     motion_steps: Annotated[int, Ge(1)] = 12
@@ -72,10 +73,8 @@ def run(config: Config, words: list[str]) -> int:
         raise ConfigError(f"sample: {', '.join(given)} say what to do with an object of your own: give cloud=FILE, too")
     if config.cloud is not None and config.conditions is not None:
         raise ConfigError("sample: give either conditions=FILE or cloud=FILE")
-    folder = trained(
-        config.prior, ["runs/prior", "runs/demo/02-prior"], "checkpoint", "video prior",
-        "dexprior demo` or `dexprior train-prior",
-    )  # fmt: skip
+    found = ["runs/prior", "runs/demo/02-prior"]
+    folder = trained(config.prior, found, "prior", "dexprior demo` or `dexprior train-prior")
     pipeline, info = load_prior(folder)
     if config.conditions is not None:
         conditions = load_all(config.conditions, PriorCondition)

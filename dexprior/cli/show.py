@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from dexprior.cli.places import SHIPPED, shipped
 from dexprior.errors import ArtifactError
 from dexprior.progress import say
 
@@ -53,11 +54,26 @@ def first_existing(given: str | None, candidates: list[str], what: str, command:
     raise ArtifactError(f"no {what} found (looked at {looked}); make one with `{command}`, or give its path")
 
 
-def trained(given: str | None, candidates: list[str], inside: str, what: str, command: str) -> Path:
-    """What a verb trained, by the run folder of that verb; what lies `inside` of it may be given as well.
+def trained(given: str | None, candidates: list[str], part: str, command: str) -> Path:
+    """What a verb trained: by the run folder of that verb, or by what is inside of it.
+
+    Without a folder it is the first of the `candidates` that exists, else what comes with the package; `shipped` names
+    that. `part` is one of `prior`, `estimator` and `policy`.
 
     Raises:
-        ArtifactError: none exists; the message says how to make one.
+        ArtifactError: the given one does not exist; the message says how to make one.
     """
-    path = first_existing(given, candidates, what, command)
+    what, inside = _PARTS[part]
+    if given == SHIPPED or (given is None and not any(Path(path).exists() for path in candidates)):
+        path = shipped(part)
+        say(f"{what}: the small one of pick_place that comes with dexprior; train your own with `{command}`")
+    else:
+        path = first_existing(given, candidates, what, command)
     return path / inside if (path / inside).exists() else path
+
+
+_PARTS = {
+    "prior": ("video prior", "checkpoint"), "estimator": ("pose estimator", "estimator.safetensors"),
+    "policy": ("policy", "actor.safetensors"),
+}  # fmt: skip
+"""What each part is called, and its file or folder in a run."""

@@ -59,7 +59,7 @@ class Config:
     """For env: an .npz with recorded episodes (observations, actions, start), or with an expert's layers (w0, b0, and
     so on)."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of the task's configuration, e.g. settings.clearance=0.0001 for the peg."""
+    """Fields of the task's configuration, e.g. settings.clearance=0.0001 for the peg."""
     behavior: str | None = None
     """Folder of the behavioral prior's run; runs/demo/04-behavior where that is of the same task. With use_prior=false
     there is none, and training instances are drawn."""
@@ -92,7 +92,7 @@ class Config:
     """Iterations to go on with from the finished run in `out`, over which the KL's weight falls anew; several
     continuations in a row as more=5,3. Not for push."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of the training."""
+    """Seed of the training."""
     policy: PpoConfig = PpoConfig()
     """PPO, for tasks of the suite."""
     gym: GymConfig = GymConfig()

@@ -47,7 +47,7 @@ class Config:
     out: str = "runs/prior"
     """Run folder."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of the training."""
+    """Seed of the training."""
     more: Annotated[int, Ge(1)] | tuple[Annotated[int, Ge(1)], ...] = ()
     """Steps to go on with from the finished run in `out`; several continuations in a row as more=500,200."""
     prior: PriorConfig = PriorConfig()

@@ -51,11 +51,11 @@ class Identified:
     """Contact parameters of one pair of materials."""
 
     phi: Float[np.ndarray, " parameter"]
-    """Of the largest posterior density."""
+    """Parameters of the largest posterior density."""
     covariance: Float[np.ndarray, "parameter parameter"]
     """Laplace's, on the unit scale."""
     interval: Float[np.ndarray, "parameter 2"]
-    """Of 95 %, in the parameters' own units."""
+    """Intervals of 95 %, in the parameters' own units."""
     identifiable: Bool[np.ndarray, " parameter"]
     """False where the impacts said little more than the prior."""
 

@@ -54,23 +54,24 @@ class ClashConfig:
     batch: Annotated[int, Ge(1)] = 1024
     """Pairs a step."""
     pretrain_steps: Annotated[int, Ge(1)] = 1000
-    """On the weights, with simulated pairs."""
+    """Steps on the weights, with simulated pairs."""
     steps: Annotated[int, Ge(1)] = 1000
-    """Of the identification of parameters."""
+    """Steps of the identification of parameters."""
     finetune_steps: Annotated[int, Ge(0)] = 10
-    """On the weights."""
+    """Steps on the weights, with measured impacts."""
     finetune_rate: Annotated[float, Gt(0)] = _RATE
-    """Of these steps."""
+    """Learning rate of these steps."""
     friction: tuple[float, float] = (0.02, 1.0)
     """Uniform."""
     damping_ratio: tuple[float, float] = (0.05, 1.0)
     """Uniform."""
     time_constant: Annotated[float, Gt(0)] = 0.004
-    """Of `solref` [s]: twice MuJoCo's default time step, the stiffest contact that its documentation advises."""
+    """Time constant of `solref` [s]: twice MuJoCo's default time step, the stiffest contact that its documentation
+    advises."""
     impratio: Annotated[float, Gt(0)] = 1.0
     """Tangential over normal damping; 1 is MuJoCo's default."""
     impedance: Annotated[float, Gt(0), Le(0.9999)] | None = None
-    """Of the contact, constant in depth; None is MuJoCo's default."""
+    """Impedance of the contact, constant in depth; None is MuJoCo's default."""
     approach_speed: tuple[float, float] = (1.5, 4.0)
     """Normal speed at the contact point [m/s], uniform."""
     slide: Annotated[float, Gt(0)] = 1.5
@@ -80,9 +81,9 @@ class ClashConfig:
 
 
 TUNED_CLASH = ClashConfig(pretrain_steps=4000, finetune_rate=1e-4, time_constant=0.0008, impratio=2.0, impedance=0.005)
-"""On the simulator that our network learns from, at about the time constant and impratio that one half of the measured
-ellipse's impacts show; the longer pre-training and the smaller steps of fine-tuning were chosen for ten impacts of the
-same half. For a hundred, 100 steps of 3e-4 are better there."""
+"""Settings for the simulator that our network learns from, at about the time constant and impratio that one half of the
+measured ellipse's impacts show; the longer pre-training and the smaller steps of fine-tuning were chosen for ten
+impacts of the same half. For a hundred, 100 steps of 3e-4 are better there."""
 
 
 @dataclass(frozen=True, kw_only=True)

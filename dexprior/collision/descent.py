@@ -25,7 +25,7 @@ class DescentConfig(Protocol):
 
     @property
     def learning_rate(self) -> float:
-        """At the start; falls to zero along a cosine."""
+        """The rate at the start; falls to zero along a cosine."""
         ...
 
     @property

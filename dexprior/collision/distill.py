@@ -28,7 +28,7 @@ class DistillConfig:
     batch: Annotated[int, Ge(1)] = 512
     """Impacts per step."""
     learning_rate: Annotated[float, Gt(0)] = 6e-3
-    """At the start; falls to zero along a cosine."""
+    """The rate at the start; falls to zero along a cosine."""
     weight_decay: Annotated[float, Ge(0)] = 1e-4
     """AdamW's."""
     checkpoint_every: Annotated[int, Ge(1)] = 500

@@ -65,7 +65,7 @@ class CollisionPairs:
     phi: Float[np.ndarray, "pair parameter"]
     """Contact parameters that the simulator was given."""
     impulse: Float[np.ndarray, "pair 2"]
-    """At the first touch [N s]."""
+    """Impulse at the first touch [N s]."""
     counts: dict[str, int]
     """How many impacts were simulated, and rejected because they gained energy or were cut off in contact."""
 

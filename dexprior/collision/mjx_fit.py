@@ -34,7 +34,7 @@ class MjxConfig:
     starts: Annotated[int, Ge(1)] = 4
     """Random starts; the middle of the ranges is the first."""
     evaluations: Annotated[int, Ge(1)] = 30
-    """Of the simulator and its derivatives, per start."""
+    """Evaluations of the simulator and its derivatives, per start."""
     timeout: Annotated[float, Gt(0)] = 10.0
     """Contacts that still hold after that many damping_ratio * time_constant are cut off."""
     robust: Annotated[float, Gt(0)] = 0.2

@@ -29,13 +29,15 @@ class ContactRanges:
     friction: tuple[float, float] = (0.02, 1.0)
     """Coulomb coefficient."""
     damping_ratio: tuple[float, float] = (0.05, 1.0)
-    """Of the contact's spring and damper at 1 m/s; 1 does not bounce, 0.2 has a restitution of about 0.5."""
+    """Damping ratio of the contact's spring and damper at 1 m/s; 1 does not bounce, 0.2 has a restitution of about
+    0.5."""
     time_constant: tuple[float, float] = (0.0003, 0.002)
     """[s]; an impact lasts about pi * damping_ratio * time_constant, here at most 6 ms: longer ones are pushes."""
     impratio: tuple[float, float] = (0.2, 20.0)
     """Tangential over normal damping: low values let a contact creep, high ones make it stick."""
     damping_exponent: tuple[float, float] = (-0.5, 0.5)
-    """Of the damping ratio in the normal approach speed: positive where fast impacts bounce less; linear scale."""
+    """Exponent of the damping ratio in the normal approach speed: positive where fast impacts bounce less; linear
+    scale."""
 
     def __post_init__(self) -> None:
         for name in CONTACT_PARAMETERS:

@@ -42,7 +42,7 @@ class ResidualConfig:
     bias: Annotated[float, Gt(0)] = 0.005
     """Standard deviation of a constant offset."""
     length_scale: Annotated[float, Gt(0)] = 2.0
-    """Of the smooth part, in standard deviations of an input."""
+    """Length scale of the smooth part, in standard deviations of an input."""
     noise: Annotated[float, Gt(0)] = 0.06
     """Standard deviation of measurement and scatter."""
     evidence_from: Annotated[int, Ge(3)] = 30
@@ -50,7 +50,7 @@ class ResidualConfig:
     prior_width: Annotated[float, Gt(0)] = 0.7
     """Standard deviation of the log of each of the above when they are fitted."""
     iterations: Annotated[int, Ge(1)] = 60
-    """Of L-BFGS on the marginal likelihood."""
+    """Iterations of L-BFGS on the marginal likelihood."""
     tails: Annotated[float, Gt(2)] = 4.0
     """Degrees of freedom of the noise, where the above are fitted."""
     reweightings: Annotated[int, Ge(0)] = 3
@@ -149,7 +149,7 @@ class ImpulseResidual:
         return found
 
     def fitted(self, missed: Float[np.ndarray, "sample 2"], config: ResidualConfig) -> ImpulseResidual:
-        """With hyperparameters of the largest marginal likelihood times their prior.
+        """The process with hyperparameters of the largest marginal likelihood times their prior.
 
         Student's t is a normal distribution whose variance is drawn anew for each sample. Expectation maximization
         takes turns: hyperparameters given those variances, variances given what the process leaves of each sample.

@@ -97,7 +97,7 @@ class CollisionConfig:
     draws: Annotated[int, Ge(1)] = 1
     """How many times they are drawn anew."""
     resamples: Annotated[int, Ge(10)] = 2000
-    """Of draws and test impacts, for the intervals."""
+    """Resamples of draws and test impacts, for the intervals."""
     split_seed: Annotated[int, Ge(0)] = 0
     """Which impacts those are."""
     generated_impacts: Annotated[int, Ge(10)] = 400

@@ -116,7 +116,7 @@ class Surrogate:
     phi: Float[np.ndarray, " parameter"] | None = None
     """Contact parameters identified for one pair of materials, where that was done."""
     phi_covariance: Float[np.ndarray, "parameter parameter"] | None = None
-    """Of the identified parameters, on their unit scale."""
+    """Covariance of the identified parameters, on their unit scale."""
     residuals: Mapping[str, ImpulseResidual] = field(default_factory=dict)
     """What measured impacts add: `context` where the geometry has one, `contact` where it has none."""
     kernel: Callable[..., tuple[float, float]] = field(default=kernel.impulse, repr=False, compare=False)

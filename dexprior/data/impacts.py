@@ -82,7 +82,7 @@ class PlanarImpacts:
     inertia: float
     """About the centre of mass [kg m^2]."""
     semi_axes: tuple[float, float] | None
-    """Of an ellipse [m]; None for another outline, which only the contact rows know."""
+    """Semi-axes of an ellipse [m]; None for another outline, which only the contact rows know."""
     source: str
     """`measured` or `generated`."""
 

@@ -92,7 +92,7 @@ class ClipTable:
 
     @property
     def fingerprint(self) -> str:
-        """Of which episode is in which bucket."""
+        """Hash of which episode is in which bucket."""
         digest = hashlib.sha256(repr(self.shapes).encode())
         for array in (self.episode, self.bucket):
             digest.update(np.ascontiguousarray(array).tobytes())

@@ -58,7 +58,7 @@ class Body:
     shape: Literal["ellipse", "polygon"] = "ellipse"
     """Outline in the plane."""
     semi_axes: tuple[float, float] | None = None
-    """Of an ellipse [m], along its own x and y at angle zero."""
+    """Semi-axes of an ellipse [m], along its own x and y at angle zero."""
     vertices: tuple[tuple[float, float], ...] | None = None
     """Corners of a convex polygon about the mass centre [m]."""
     mass: Annotated[float, Gt(0)] = 1.0

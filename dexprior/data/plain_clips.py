@@ -54,7 +54,7 @@ class PlainClips:
 
     @property
     def fingerprint(self) -> str:
-        """Of the clips' bytes and of how windows are cut from them."""
+        """Hash of the clips' bytes and of how windows are cut from them."""
         parts = [content_hash(path) for path, _ in self._clips] + [repr((self.size, self.fps, self.window))]
         return hashlib.sha256("".join(parts).encode()).hexdigest()[:16]
 

@@ -45,7 +45,7 @@ class ClipInfo:
     frames: int
     """Number of frames that are shown: a header counts those that an edit list leaves out, or none."""
     fps: float
-    """At which each frame is shown within half a frame of its time."""
+    """Frames a second at which each frame is shown within half a frame of its time."""
     height: int
     """As shown: after the rotation that the file asks for."""
     width: int
@@ -63,7 +63,7 @@ class ClipSource:
     length: int | None = None
     """Number of bytes; to the end of the file when None."""
     sha256: str | None = None
-    """Of its bytes, where an index knows it."""
+    """Checksum of its bytes, where an index knows it."""
 
     def __str__(self) -> str:
         return str(self.path) if self.length is None else f"{self.path} at byte {self.offset}"

@@ -242,7 +242,7 @@ class ShardSet:
         self._shard, self._start = np.array(shard, dtype=np.int32), np.array(start, dtype=np.int64)
         self._length = np.array(length, dtype=np.int32)
         self.fingerprint = digest.hexdigest()
-        """Of all checksums: equal for equal content."""
+        """Hash of all checksums: equal for equal content."""
 
     def __len__(self) -> int:
         return len(self._shard)

@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 _VERSION = 6
-"""Of the kept file; one of another version is made anew."""
+"""Version of the kept file; one of another version is made anew."""
 _FAILED, _OTHER = "failed", "other hand"
 
 
@@ -69,7 +69,7 @@ class Stack:
     finger_pose: Float[np.ndarray, "clip time hand 45"]
     joints: Float[np.ndarray, "clip time hand 21 3"]
     points: Float[np.ndarray, "clip time track 3"]
-    """Of the object's matter [m]."""
+    """Points of the object's matter [m]."""
     contact: Float[np.ndarray, "clip time hand 5"]
     force: Float[np.ndarray, "clip time hand 5"]
     shows: Bool[np.ndarray, "clip hand"]
@@ -83,14 +83,14 @@ class Stack:
     conditions: list[PriorCondition]
     """Their cameras fit the frames."""
     ids: tuple[str, ...]
-    """Of the episodes."""
+    """Names of the episodes."""
     info: tuple[dict[str, Any], ...]
-    """Of the episodes: task, scene, object."""
+    """What is known of the episodes: task, scene, object."""
     place: Float[np.ndarray, " clip"]
-    """In [0, 1), a function of the episode's seed: what decides which clips are held out."""
+    """Place in [0, 1), a function of the episode's seed: what decides which clips are held out."""
     fps: float
     sides: tuple[Side, ...] = ("right",)
-    """Of the hands, in the order of `SIDES`."""
+    """Sides of the hands, in the order of `SIDES`."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Reason -> episodes of the folder that are not among the clips."""
     views: dict[str, Seen] = field(default_factory=dict)
@@ -252,7 +252,7 @@ def load_stack(folder: str | Path, size: int) -> Stack:
 
 
 def fingerprint(folder: str | Path) -> str:
-    """Of a folder's episodes: another one where there are other episodes.
+    """Hash of a folder's episodes: another one where there are other episodes.
 
     Raises:
         ArtifactError: it is no folder of episodes.

@@ -87,9 +87,9 @@ class CubeScale:
     """What the record's lengths are like, learned from some of its tosses."""
 
     half_width: float
-    """Of the cube, in the record's lengths [m]."""
+    """Half the cube's width, in the record's lengths [m]."""
     gravity: float
-    """In the record's lengths [m/s^2]."""
+    """Gravity in the record's lengths [m/s^2]."""
     table_height: float
     """z of the table's surface [m]."""
 
@@ -183,7 +183,8 @@ class CubeTosses:
 
     @property
     def frame_weights(self) -> Float[np.ndarray, "toss frame"]:
-        """Of the frames of `padded`, to average over those after frame 0; zero where a toss is only continued."""
+        """Weights of the frames of `padded`, to average over those after frame 0; zero where a toss is only
+        continued."""
         last = self.lengths[:, None] - 1
         frame = np.arange(self.lengths.max())
         return ((frame >= 1) & (frame <= last)) / last

@@ -74,7 +74,7 @@ Segmenter = Callable[[Frames], Bool[np.ndarray, "time height width"]]
 
 @config
 class ValidationConfig:
-    """From where on something is a problem."""
+    """Values from which on something is a problem."""
 
     rate: Annotated[float, Gt(0)] = 0.02
     """Relative difference of two rates that are said to be one."""

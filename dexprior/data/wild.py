@@ -71,7 +71,7 @@ class WildConfig:
     sharp: Annotated[float, Ge(0)] = 15.0
     """Smallest variance of the Laplacian of the middle picture's luminance, at 256 rows."""
     licence: str | None = None
-    """Of videos without a JSON file of their own; a video whose licence nobody states is left out."""
+    """Licence of videos without a JSON file of their own; a video whose licence nobody states is left out."""
 
     def __post_init__(self) -> None:
         if self.longest < 2 * self.shortest:
@@ -88,7 +88,7 @@ class WildSummary:
     videos: int
     clips: int
     seconds: float
-    """Of all clips."""
+    """Seconds of all clips."""
     rejected: dict[str, int]
     """Reason -> number of stretches or videos."""
 

@@ -73,7 +73,7 @@ class RobotReading(_Arrays):
     end: Float[np.ndarray, "n end"]
     """Joints of the end effector [rad, m]."""
     wrench: Float[np.ndarray, "n 6"]
-    """Of the environment on the tool, wrist frame [N, N m]."""
+    """Wrench of the environment on the tool, wrist frame [N, N m]."""
     touch: Float[np.ndarray, "n fingertip"]
     """Normal force on each fingertip [N]."""
 
@@ -222,18 +222,18 @@ class ObservationSpec:
 
     rigs: tuple[Rig, ...]
     points: int
-    """In the object cloud."""
+    """Points in the object cloud."""
     tracker: bool = False
     """Whether they see the object's pose."""
 
     @classmethod
     def of(cls, backend: Backend, *, tracker: bool = False) -> ObservationSpec:
-        """Of a backend's readings."""
+        """The observations of a backend's readings."""
         return cls(backend.actions.rigs, backend.task.points, tracker)
 
     @cached_property
     def columns(self) -> tuple[dict[str, slice], ...]:
-        """Of each robot: part of `proprio` -> its columns."""
+        """Columns of each robot: part of `proprio` -> its columns."""
         found, start = [], 0
         for rig in self.rigs:
             joints = len(rig.arm.joints)

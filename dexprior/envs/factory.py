@@ -33,7 +33,7 @@ class SimulationOptions:
     """Worlds that are simulated here."""
 
     threads: Annotated[int, Ge(0)] = 0
-    """Of the thread pool; 0 takes all cores. Results do not depend on it."""
+    """Size of the thread pool; 0 takes all cores. Results do not depend on it."""
     sensors: SensorModels = SensorModels()
     """Models of what the robots sense, and of the links that carry it."""
     phenomena: Phenomena = Phenomena()

@@ -38,7 +38,7 @@ class Panel:
     parameters: Float[np.ndarray, "instance parameter"]
     """Values of the family, in the order of its names."""
     seeds: Int[np.ndarray, " instance"]
-    """Of each instance's sensor noise."""
+    """Seeds of each instance's sensor noise."""
     events: Events = ()
     """What happens in each instance while it runs; nothing by default."""
 

@@ -70,7 +70,7 @@ class ServingLimits:
     idle: float = 600.0
     """After which a silent client is dropped [s]."""
     clients: int = 16
-    """At a time; one more is sent away."""
+    """Clients at a time; one more is sent away."""
 
 
 @dataclass

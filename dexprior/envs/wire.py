@@ -320,7 +320,7 @@ class Connection:
         return answer
 
     def fileno(self) -> int:
-        """For `select`."""
+        """Descriptor for `select`."""
         return self._open().fileno()
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ class Event:
 
 
 Events = tuple[tuple[Event, ...], ...]
-"""Of each world, in the order in which they are applied."""
+"""Events of each world, in the order in which they are applied."""
 
 
 @config
@@ -59,9 +59,9 @@ class EventPrior:
     """How likely an event is, when, and how strong; numbers are uniform within their bounds."""
 
     kind: Kind
-    """Of the event."""
+    """Kind of the event."""
     target: str
-    """Of the event."""
+    """Target of the event."""
     probability: Annotated[float, Ge(0), Le(1)] = 1.0
     """That it happens in a world."""
     time: tuple[float, float]

@@ -55,7 +55,7 @@ class ParameterFamily:
         return values
 
     def medians(self) -> Float[np.ndarray, " parameter"]:
-        """Of each marginal, in the order of `names`."""
+        """Median of each marginal, in the order of `names`."""
         return np.array([p.ppf(np.array([0.5]))[0] for p in self.parameters])
 
     def log_prob(self, values: Float[np.ndarray, "n parameter"]) -> Float[np.ndarray, " n"]:
@@ -148,7 +148,7 @@ class ParameterFamily:
 
     @property
     def _columns(self) -> list[int]:
-        """Of the parameters that the joint density names."""
+        """Columns of the parameters that the joint density names."""
         return [self.names.index(name) for name in self.density.names]
 
     @property

@@ -26,13 +26,13 @@ class Injectors:
     """Which are on, and how strong; a value that can be compared and hashed."""
 
     strengths: tuple[tuple[str, float], ...] = ()
-    """In the table's order; those of strength 0 are left out."""
+    """Strengths in the table's order; those of strength 0 are left out."""
     seed: int = 0
-    """Of what they draw."""
+    """Seed of what they draw."""
 
     @classmethod
     def of(cls, strengths: Mapping[str, float], seed: int = 0) -> Injectors:
-        """From plain numbers by name, e.g. `{"light": 0.7}`.
+        """Injectors by plain numbers and names, e.g. `{"light": 0.7}`.
 
         Raises:
             UnknownName: no such injector.

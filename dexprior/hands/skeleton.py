@@ -62,7 +62,7 @@ FINGER_RADIUS = 0.008
 _MIRROR = np.array([-1.0, 1.0, 1.0])  # of places; rotation vectors are axial, and are mirrored by its negative
 _TIP_PARENTS = (3, 6, 9, 12, 15)
 MANO_FROM_MEDIAPIPE = (0, 13, 14, 15, 20, 1, 2, 3, 16, 4, 5, 6, 17, 10, 11, 12, 19, 7, 8, 9, 18)
-"""For each of the 21 landmarks in MediaPipe's order, its index among the 16 joints followed by the five tips."""
+"""Index of each of the 21 landmarks, in MediaPipe's order, among the 16 joints followed by the five tips."""
 
 BONES = tuple((0 if k % 4 == 1 else k - 1, k) for k in range(1, 21))
 """Pairs of landmarks that a bone connects, MediaPipe order."""

@@ -46,12 +46,12 @@ class Clip:
     """A hand and what it handles, in a scene of a task: what a gripper can follow."""
 
     settings: dict[str, Any]
-    """Of the task: the object's sizes."""
+    """Settings of the task: the object's sizes."""
     scene: dict[str, Any]
     """As `Task.sample` gives it, without the leading axis."""
     hand: HandTrajectory
     thing: ObjectTrajectory
-    """With its pose, unless it deforms."""
+    """The object with its pose, unless it deforms."""
     surface: Float[np.ndarray, "point 6"]
     """Points and normals of the object in the first frame, base frame."""
 
@@ -304,8 +304,8 @@ def checked(
 
 
 def _told(found: Refined) -> dict[str, Any]:
-    """Of refined trajectories: the `share` of them that changed, successes in the training world `before` and `after`,
-    and the root mean square of each number."""
+    """What is told of refined trajectories: the `share` of them that changed, successes in the training world `before`
+    and `after`, and the root mean square of each number."""
     size = np.sqrt((found.numbers**2).mean(axis=0))
     return {
         "share": float(found.numbers.any(axis=1).mean()), "before": int(found.before.sum()),

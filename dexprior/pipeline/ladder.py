@@ -39,7 +39,7 @@ from dexprior.worlds.tasks import Scenes, robot_task
 if TYPE_CHECKING:
     from dexprior.pipeline.line import Line
 
-__all__ = ["GATED", "RUNGS", "climb", "everywhere", "paired_ratio"]
+__all__ = ["GATED", "RUNGS", "climb", "everywhere", "judged_clips", "paired_ratio", "scoring_scenes"]
 
 Won = Bool[np.ndarray, " scene"]
 RUNGS = {
@@ -334,7 +334,7 @@ def everywhere(
     line: Line, worlds: Mapping[str, JudgingWorld], policy: Policy, scenes: Scenes | None = None
 ) -> dict[str, Won]:
     """A policy on some scenes in every world; on the scoring scenes where none are given."""
-    scenes = _scoring(line) if scenes is None else scenes
+    scenes = scoring_scenes(line) if scenes is None else scenes
     n = len(next(iter(scenes.values())))
     won = {}
     for name, world in worlds.items():
@@ -344,13 +344,14 @@ def everywhere(
     return won
 
 
-def _scoring(line: Line) -> Scenes:
+def scoring_scenes(line: Line) -> Scenes:
+    """The scenes that a line's policies are judged on."""
     return line.task.sample(np.random.default_rng([SCORING, 0]), line.config.scored)
 
 
 def _gate(line: Line, worlds: Mapping[str, JudgingWorld], act: Policy) -> dict[str, Won]:
     """A policy on the first of the scoring scenes behind the gate."""
-    scenes = {name: value[: line.config.gated] for name, value in _scoring(line).items()}
+    scenes = {name: value[: line.config.gated] for name, value in scoring_scenes(line).items()}
     sensors = line.config.policy.simulation.sensors
     return {
         name: run_gated(lambda _: act, world.task, world.panel(scenes, seed=SCORING), sensors=sensors).success

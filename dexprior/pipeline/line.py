@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -71,17 +71,18 @@ class Line:
         found = validate(LineConfig, record["config"], where=str(path))
         return cls(replace(found, out=str(folder), **changes))
 
-    def run(self, *, say: Callable[[str], None] = say) -> dict[str, dict[str, Any]]:
+    def run(self, stages: Sequence[str] = STAGES, *, say: Callable[[str], None] = say) -> dict[str, dict[str, Any]]:
         """Do what is not done yet; returns what every stage found.
 
         Args:
+            stages: which ones are wanted; those that they need are done as well.
             say: where progress lines go; standard error by default.
 
         Raises:
             ArtifactError: the folder holds a run of another version, or a stage under other settings.
         """
         self._record()
-        steps = self.steps()
+        steps = _wanted(self.steps(), stages)
         began: dict[str, tuple[int, float]] = {}
 
         def begin(name: str) -> None:
@@ -95,7 +96,7 @@ class Line:
 
         results = run_steps(steps, jobs=self.jobs, threads=self.threads, began=begin, ended=end)
         self._record(again=True)
-        return {name: results[name] for name in STAGES}
+        return {name: results[name] for name in STAGES if name in results}
 
     def steps(self) -> dict[str, Step]:
         """All stages, and the parts of the ladder, each with what it needs."""
@@ -140,7 +141,7 @@ class Line:
 
     @property
     def threads(self) -> int | None:
-        """Of torch in each of them; None leaves it to torch."""
+        """Threads of torch in each of them; None leaves it to torch."""
         return self.config.threads or (None if self.jobs == 1 else cores_each(self.jobs))
 
     def finished(self, stage: str) -> bool:
@@ -207,6 +208,16 @@ class Line:
             return stages.files_of_prior(folder)
         names = {"03-estimator": "estimator", "04-behavior": "behavior"}
         return stages.parents_of(folder / f"{names.get(stage, 'actor')}.safetensors")
+
+
+def _wanted(steps: Mapping[str, Step], stages: Sequence[str]) -> dict[str, Step]:
+    """Those of the steps that are stages asked for, or needed by them."""
+    names, todo = set(), list(stages)
+    while todo:
+        name = todo.pop()
+        names.add(name)
+        todo += [need for need in steps[name].needs if need not in names]
+    return {name: step for name, step in steps.items() if name in names}
 
 
 def do_stage(config: LineConfig, stage: str) -> dict[str, Any]:

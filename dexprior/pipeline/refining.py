@@ -36,7 +36,7 @@ _TOGETHER = 4  # candidates of one round
 _STEADY = 0.5  # what a success is worth more that never slips
 
 Bank = Callable[[Sequence[ToolTrajectory]], BehaviorPrior]
-"""From one trajectory a scene to the prior by which they are followed."""
+"""Function of one trajectory a scene that gives the prior by which they are followed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ class Refined:
 
     trajectories: list[ToolTrajectory]
     numbers: Float[np.ndarray, "scene 6"]
-    """Of `NUMBERS`, each in [-1, 1]; 0 leaves a trajectory as it was."""
+    """Values of `NUMBERS`, each in [-1, 1]; 0 leaves a trajectory as it was."""
     before: Bool[np.ndarray, " scene"]
     """Whether the robot succeeded in the training world with the trajectories as they were..."""
     after: Bool[np.ndarray, " scene"]

@@ -1,12 +1,15 @@
-"""The demo's page: ladder, clips, learning curves, accuracy, ledger; every number on it comes from the run's files."""
+"""The demo's page: where most is lost, a success and a failure, ladder, clips, learning curves, accuracy, ledger, and
+what to do next; every number on it comes from the run's files."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, UInt8
+from jaxtyping import Float
 
 from dexprior.artifacts import load_all, read_object, read_tensors
 from dexprior.behavior import BehaviorPrior
@@ -15,30 +18,30 @@ from dexprior.data.clips import write_clip
 from dexprior.data.stacks import Stack
 from dexprior.envs.panel import Panel
 from dexprior.envs.sim import SimBackend
-from dexprior.envs.tasks import Pictures
-from dexprior.geometry.transforms import project
-from dexprior.pipeline.ladder import RUNGS, judged_clips
-from dexprior.pipeline.rungs import draw_rungs, left_out_text, loss_text
+from dexprior.pipeline.films import Frames, grown, rollout_frames, with_hand
+from dexprior.pipeline.ladder import RUNGS, judged_clips, scoring_scenes
+from dexprior.pipeline.rungs import draw_rungs, largest_loss, left_out_text, loss_text, worlds_by_loss
+from dexprior.pipeline.settings import changed_settings
 from dexprior.pipeline.worlds import ABOUT_OTHER, SCORING, judging_worlds
 from dexprior.policy.actor import load_actor
-from dexprior.policy.rollout import Policy, actor_policy, prior_policy, run_episodes
+from dexprior.policy.rollout import actor_policy, prior_policy
 from dexprior.pose.estimator import load_estimator
 from dexprior.pose.fusion import read_sample
-from dexprior.retarget.drawing import beside, draw_landmarks
+from dexprior.retarget.drawing import beside
 from dexprior.transfer.ledger import read_ledger
 from dexprior.transfer.page import Page, ledger_section, rate_text
-from dexprior.types import Camera, HandTrajectory, PriorCondition, VideoSample
+from dexprior.types import PriorCondition, VideoSample
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from dexprior.pipeline.line import Line
+    from dexprior.pipeline.settings import LineConfig
 
-__all__ = ["write_report"]
+__all__ = ["next_commands", "stills", "write_report"]
 
-Frames = UInt8[np.ndarray, "time height width 3"]
 _SHOWN = 4
-_PIXELS = 240
+_SHOWN_IN = ("other", "others", "laws", "training")
 _TRAINED = {
     "05-imitation": "the bank imitated", "06-policy": "then with the KL", "07-policy-no-kl": "then without it",
     "08-policy-plain": "from scratch",
@@ -65,6 +68,7 @@ def write_report(line: Line, results: dict[str, dict[str, Any]]) -> Path:
     held = judged_clips(line.config, line.folder["09-ladder"])
     panel = Panel.load(line.folder["04-behavior"] / "panel.json")
     page = Page(f"dexprior demo: {line.config.task}", _lead(line, results))
+    _outcomes(page, line, results["09-ladder"])
     _ladder(page, results["09-ladder"])
     _summary(page, results)
     _demonstrations(page, held, media, results["01-demonstrations"])
@@ -75,6 +79,7 @@ def write_report(line: Line, results: dict[str, dict[str, Any]]) -> Path:
     ledger_section(page, read_ledger(line.folder["11-ledger"] / "ledger.json"))
     _backends(page, results["12-backends"])
     _time(page, line, results)
+    page.section("What to do next").commands(next_commands(line.config, results["09-ladder"]))
     return page.write(root / "report.html")
 
 
@@ -87,9 +92,111 @@ def _lead(line: Line, results: dict[str, dict[str, Any]]) -> str:
     )
 
 
+def _outcomes(page: Page, line: Line, found: dict[str, Any]) -> None:
+    """Where most is lost, then a success of the policy beside a failure, in a world that has both."""
+    page.section("Where it loses most").headline(f"In the world {loss_text(found, worlds_by_loss(found)[0])}")
+    won = {world: np.array(found["rungs"]["policy"][world]["won"], dtype=bool) for world in _SHOWN_IN}
+    name = next((world for world, w in won.items() if w.any() and not w.all()), _SHOWN_IN[0])
+    chosen = [k for outcome in (True, False) for k in np.flatnonzero(won[name] == outcome)[:1]]
+    world = judging_worlds(line.task)[name]
+    panel = world.panel(scoring_scenes(line), seed=SCORING).take(np.array(chosen))
+    actor = load_actor(line.folder["06-policy"] / "actor.safetensors")
+    backend = world.backend(len(chosen), sensors=line.config.policy.simulation.sensors)
+    films, episodes = rollout_frames(actor_policy(actor), backend, panel)
+    titles = [f"{'success' if w else 'failure'}, scene {k}" for w, k in zip(episodes.success, chosen)]
+    page.figure(
+        stills(titles, films, line.task.control_dt),
+        f"the policy with prior in the world {name}: {_count(found['rungs']['policy'][name])} scoring scenes succeed"
+        + ("" if len(chosen) == 2 else ", which leaves no other outcome to show"),
+    )
+
+
+def stills(titles: Sequence[str], films: Sequence[Frames], period: float) -> Figure:
+    """Films side by side, of each four frames from the first to the last.
+
+    Args:
+        titles: what each film shows.
+        films: of one task.
+        period: between two frames [s].
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure = plt.figure(figsize=(4.6 * len(films), 5.0), layout="constrained")
+    for part, title, frames in zip(figure.subfigures(1, len(films), squeeze=False)[0], titles, films):
+        part.suptitle(title, fontsize=12)
+        for ax, k in zip(part.subplots(2, 2).flat, np.linspace(0, len(frames) - 1, 4).round().astype(int)):
+            ax.imshow(frames[k])
+            ax.set_title(f"{k * period:.1f} s", fontsize=9, pad=2)
+            ax.axis("off")
+    return figure
+
+
+def next_commands(config: LineConfig, found: dict[str, Any]) -> list[tuple[str, str]]:
+    """What to do after a run: each a sentence, and the command that does it.
+
+    Args:
+        config: of the run.
+        found: what its ladder found.
+    """
+    run = shlex.quote(config.out)
+
+    def again(name: str, *changes: str) -> str:
+        """The same run with changes, beside it."""
+        words = [word for word in changed_settings(config) if word.partition("=")[0] not in _keys(changes)]
+        return " ".join(["dexprior demo", *map(shlex.quote, words), *changes, f"out={run}-{name}"])
+
+    lost = largest_loss(found, worlds_by_loss(found)[0])
+    remedies = {
+        "demonstration": (
+            "Most is lost where the robot follows demonstrations: look at those, and at their laws of contact.",
+            f"dexprior data inspect source={run}/01-demonstrations out={run}/page",
+        ),
+        "sample": (
+            "Most is lost where the prior samples: train it longer.",
+            again("prior", f"prior.steps={2 * config.prior.steps}"),
+        ),
+        "bank": (
+            "Most is lost where samples become the bank: draw several for each scene, and keep the best.",
+            again("bank", f"bank.draws={4 * config.bank.draws}"),
+        ),
+        "policy": (
+            "Most is lost where the policy imitates the bank: give it more scenes, and longer.",
+            again(
+                "policy",
+                f"bank.scenes={3 * config.bank.scenes}",
+                f"policy.warmup={2 * config.policy.warmup}",
+                f"policy.iterations={2 * config.policy.iterations}",
+            ),
+        ),
+    }
+    nothing = (
+        "Nothing is lost along the line: take a task that is harder.", "dexprior demo task=peg out=runs/peg",
+    )  # fmt: skip
+    return [
+        nothing if lost is None else remedies[lost[1]],
+        (
+            "A few scenes of one run are noise: judge it again on more of them.",
+            f"dexprior ladder run={run} scored=256 out={run}-ladder",
+        ),
+        ("Look at the policy in other scenes.", f"dexprior play policy={run}/06-policy seed=1 out={run}-play"),
+        (
+            "See what the prior thinks of new scenes.",
+            f"dexprior sample prior={run}/02-prior task={config.task} out={run}-samples",
+        ),
+        ("With a robot at hand, open a round of the transfer ledger.", f"dexprior ledger new {run}-round"),
+    ]
+
+
+def _keys(words: Sequence[str]) -> set[str]:
+    return {word.partition("=")[0] for word in words}
+
+
 def _ladder(page: Page, found: dict[str, Any]) -> None:
     page.section("What succeeds after each stage")
-    for world in ("training", "other"):
+    for world in worlds_by_loss(found):
         page.text(f"In the world {loss_text(found, world)}")
     for sentence in left_out_text(found):
         page.text(sentence)
@@ -145,7 +252,7 @@ def _summary(page: Page, results: dict[str, dict[str, Any]]) -> None:
 
 def _demonstrations(page: Page, held: Stack, media: Path, result: dict[str, Any]) -> None:
     shown = range(min(_SHOWN, len(held)))
-    path = write_clip(media / "demonstrations.mp4", beside([_grown(held.seen(k)) for k in shown]), held.fps)
+    path = write_clip(media / "demonstrations.mp4", beside([grown(held.seen(k)) for k in shown]), held.fps)
     page.section("Human demonstrations").text(
         f"{result['successes']} of {result['episodes']} attempts succeed, in the other world. These were held out: "
         "nothing was trained on them."
@@ -165,9 +272,9 @@ def _demonstrations(page: Page, held: Stack, media: Path, result: dict[str, Any]
 def _samples(page: Page, line: Line, media: Path, results: dict[str, dict[str, Any]]) -> None:
     samples = load_all(line.folder["04-behavior"] / "examples.safetensors", VideoSample)
     reader = load_estimator(line.folder["03-estimator"] / "estimator.safetensors")
-    plain = beside([_grown(s.frames) for s in samples])
+    plain = beside([grown(s.frames) for s in samples])
     conditions = load_all(line.folder["04-behavior"] / "conditions.safetensors", PriorCondition)
-    drawn = beside([_with_hand(s, read_sample(s, c, reader, "pixels")[0]) for s, c in zip(samples, conditions)])
+    drawn = beside([with_hand(s, read_sample(s, c, reader, "pixels")[0]) for s, c in zip(samples, conditions)])
     path = write_clip(media / "samples.mp4", np.concatenate([plain, drawn], axis=1), samples[0].fps)
     page.section("Samples of the video prior").clip(
         path,
@@ -198,7 +305,7 @@ def _followed(page: Page, line: Line, panel: Panel, media: Path, fps: float) -> 
     bank = BehaviorPrior.load(line.folder["04-behavior"] / "behavior.safetensors")
     ids = np.arange(min(_SHOWN, len(panel)))
     backend = SimBackend(line.task, len(ids))
-    frames = _rollout_frames(prior_policy(bank, ids), backend, panel.take(ids))
+    frames, _ = rollout_frames(prior_policy(bank, ids), backend, panel.take(ids))
     path = write_clip(media / "robot.mp4", beside(frames), 1.0 / line.task.control_dt)
     page.section("Retargeted to the robot").clip(
         path, "the same samples, retargeted and followed by the arm in the training world"
@@ -219,10 +326,10 @@ def _policies(page: Page, line: Line, media: Path, results: dict[str, dict[str, 
         figure, "PPO with the annealed KL to the behavioral prior, and the same PPO without"
     )
     world = judging_worlds(line.task)["other"]
-    panel = world.panel(line.task.sample(np.random.default_rng([SCORING, 0]), _SHOWN), seed=SCORING)
+    panel = world.panel(scoring_scenes(line), seed=SCORING).take(np.arange(_SHOWN))
     actor = load_actor(line.folder["06-policy"] / "actor.safetensors")
     backend = world.backend(_SHOWN, sensors=line.config.policy.simulation.sensors)
-    frames = _rollout_frames(actor_policy(actor), backend, panel)
+    frames, _ = rollout_frames(actor_policy(actor), backend, panel)
     path = write_clip(media / "policy.mp4", beside(frames), 1.0 / line.task.control_dt)
     page.clip(path, "the policy with prior in the other world, scoring scenes").text(ABOUT_OTHER)
 
@@ -286,34 +393,6 @@ def _backends(page: Page, result: dict[str, Any]) -> None:
         "The same policy and scenes in the simulator, with learned collisions, behind the reality server's socket, and "
         "on the loopback robot behind the safety gate, where the task has one. The last two are the other world."
     ).table(["backend", "success", "largest force", "collision model"], rows)
-
-
-def _grown(frames: Frames) -> Frames:
-    """Enlarge by whole pixels to about `_PIXELS`."""
-    factor = max(_PIXELS // frames.shape[1], 1)
-    return frames.repeat(factor, axis=1).repeat(factor, axis=2)
-
-
-def _with_hand(sample: VideoSample, hand: HandTrajectory) -> Frames:
-    camera: Camera = sample.camera
-    pixels = project(camera.K, camera.T_base_cam, hand.joints) / [camera.width, camera.height]
-    return draw_landmarks(_grown(sample.frames), pixels)
-
-
-def _rollout_frames(act: Policy, backend: SimBackend, panel: Panel) -> list[Frames]:
-    """Frames of one episode in every world; closes them."""
-    pictures = Pictures(backend.worlds)
-    shot: list[list[UInt8[np.ndarray, "height width 3"]]] = [[] for _ in range(backend.n)]
-
-    def filmed(observation: dict[str, np.ndarray], reading: Any) -> Float[np.ndarray, "n action"]:
-        for k, frames in enumerate(shot):
-            frames.append(pictures.frame(k, size=_PIXELS))
-        return act(observation, reading)
-
-    run_episodes(filmed, backend, panel)
-    pictures.close()
-    backend.close()
-    return [np.stack(frames) for frames in shot]
 
 
 def _figure(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, Any]:

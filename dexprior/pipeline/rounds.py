@@ -33,7 +33,7 @@ __all__ = ["REAL", "SIM", "Tried", "explain_round", "path_known", "policy_probe"
 SIM, REAL = "simulator", "other world"
 """Names of the worlds."""
 REPEATS = 3
-"""Of the probe in the other world."""
+"""Repeats of the probe in the other world."""
 BANK = BankConfig(null=80, each=10)
 """Signatures for a diagnosis within a run: ten CPU-seconds; the defaults of `ledger add` take four times as long."""
 
@@ -47,7 +47,7 @@ class Tried:
     """Its folder."""
     act: Policy
     panel: Panel
-    """In the training world."""
+    """Panel in the training world."""
     family: ParameterFamily
     """What that world assumes."""
     sim: Episodes

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["CHAIN", "draw_rungs", "largest_loss", "left_out_text", "loss_text", "table"]
+__all__ = ["CHAIN", "draw_rungs", "largest_loss", "left_out_text", "loss_text", "table", "worlds_by_loss"]
 
 CHAIN = ("expert", "demonstration", "sample", "bank", "policy")
 """Rungs of which each goes on from the one before; the others are beside them."""
@@ -29,10 +29,21 @@ def table(found: Mapping[str, Any]) -> str:
 
 def largest_loss(found: Mapping[str, Any], world: str) -> tuple[str, str] | None:
     """The neighbours in the chain between which the rate of success falls most; None where it never falls."""
-    rates = [found["rungs"][rung][world]["rate"] for rung in CHAIN]
-    lost = -np.diff(rates)
+    k, lost = _loss(found, world)
+    return None if lost <= 0 else (CHAIN[k], CHAIN[k + 1])
+
+
+def _loss(found: Mapping[str, Any], world: str) -> tuple[int, float]:
+    """Place in the chain after which the rate of success falls most, and by how much."""
+    lost = -np.diff([found["rungs"][rung][world]["rate"] for rung in CHAIN])
     k = int(lost.argmax())
-    return None if lost[k] <= 0 else (CHAIN[k], CHAIN[k + 1])
+    return k, float(lost[k])
+
+
+def worlds_by_loss(found: Mapping[str, Any]) -> list[str]:
+    """Worlds in which the whole chain is judged, the one with the largest loss between two rungs first."""
+    worlds = [world for world in found["rungs"][CHAIN[0]] if all(world in found["rungs"][rung] for rung in CHAIN)]
+    return sorted(worlds, key=lambda world: -_loss(found, world)[1])
 
 
 def loss_text(found: Mapping[str, Any], world: str) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import Annotated, Any
 
 from dexprior.behavior import BehaviorConfig
 from dexprior.collision.clash import TUNED_CLASH, ClashConfig
 from dexprior.collision.stage import CollisionConfig
-from dexprior.config import Ge, config
+from dexprior.config import Ge, config, to_plain
 from dexprior.data.demonstrating import TaskDemonstrationConfig
 from dexprior.envs.factory import SimulationOptions
 from dexprior.errors import ConfigError
@@ -20,7 +21,7 @@ from dexprior.pose.estimator import EstimatorConfig
 from dexprior.pose.fusion import Source
 from dexprior.prior.training import PriorConfig
 
-__all__ = ["POLICIES", "STAGES", "BankConfig", "LineConfig"]
+__all__ = ["POLICIES", "STAGES", "BankConfig", "LineConfig", "changed_settings"]
 
 STAGES = (
     "01-demonstrations", "02-prior", "03-estimator", "04-behavior", "05-imitation", "06-policy", "07-policy-no-kl",
@@ -70,9 +71,9 @@ class LineConfig:
     """The whole line for one task."""
 
     task: str = "pick_place"
-    """Of the suite, with human demonstrations: pick_place, peg, insertion, nut_bolt, soft_grasp or folding."""
+    """Task of the suite, with human demonstrations: pick_place, peg, insertion, nut_bolt, soft_grasp or folding."""
     settings: dict[str, Any] = field(default_factory=dict)
-    """Of the task that the robot is trained on, where they differ from its row in the suite."""
+    """Settings of the task that the robot is trained on, where they differ from its row in the suite."""
     out: str = "runs/demo"
     """Run folder."""
     seed: Annotated[int, Ge(0)] = 0
@@ -88,7 +89,7 @@ class LineConfig:
     estimator: EstimatorConfig = EstimatorConfig(steps=700)
     """Pose estimator; 300 steps more, a minute and a half, take a fifth of its errors away."""
     gripper: dict[str, Any] = field(default_factory=dict)
-    """From hands to the gripper: settings of `GripperConfig`, where they differ from the task's row in the suite."""
+    """What makes grippers of hands: settings of `GripperConfig`, where they differ from the task's row in the suite."""
     bank: BankConfig = BankConfig()
     """Behavioral prior."""
     policy: PpoConfig = PpoConfig(
@@ -126,3 +127,24 @@ class LineConfig:
                 f"demo.prior.size = {self.prior.size}: must divide "
                 f"demo.demonstrations.size = {self.demonstrations.size}"
             )
+
+
+def changed_settings(config: LineConfig) -> list[str]:
+    """Settings of a run that are not the defaults, but for its folder, as `key=value` words of `dexprior demo`."""
+    default = dict(_leaves(to_plain(type(config)())))
+    found = [(key, value) for key, value in _leaves(to_plain(config)) if key != "out"]
+    return [f"{key}={_word(value)}" for key, value in found if key not in default or default[key] != value]
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{','.join(map(_word, value))}]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

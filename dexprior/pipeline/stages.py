@@ -77,7 +77,7 @@ class EvaluationConfig:
     instances: Annotated[int, Ge(2)] = 64
     """Scenes; the same ones in every world and for every policy."""
     seed: Annotated[int, Ge(0)] = 1000
-    """Of the panel; training panels are drawn for another purpose, so that no seed gives the same scenes."""
+    """Seed of the panel; training panels are drawn for another purpose, so that no seed gives the same scenes."""
     cases: str | None = None
     """A panel to use instead, e.g. the `cases.json` of a ledger: what only the simulator solved."""
     compared: Annotated[int, Ge(1)] = 4

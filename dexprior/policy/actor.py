@@ -60,9 +60,9 @@ class RobotSenses:
     """What one robot brings into an observation."""
 
     joints: Annotated[int, Ge(0)]
-    """Of the arm."""
+    """Joints of the arm."""
     end: tuple[float, ...]
-    """For each joint of the end effector, what becomes 1 [rad, m]."""
+    """What becomes 1, for each joint of the end effector [rad, m]."""
     touch: Annotated[int, Ge(0)]
     """Fingertips that feel."""
 
@@ -77,7 +77,7 @@ class Senses:
     """What the networks of a policy read and give; kept with their weights."""
 
     robots: tuple[RobotSenses, ...]
-    """In the order of the observations' columns."""
+    """Robots in the order of the observations' columns."""
     bodies: tuple[int, ...]
     """Points of the cloud on each body."""
     labels: bool = True
@@ -89,7 +89,7 @@ class Senses:
 
     @classmethod
     def of(cls, backend: Backend) -> Senses:
-        """Of the policies that act in a backend."""
+        """The senses of the policies that act in a backend."""
         robots = tuple(
             RobotSenses(
                 joints=len(rig.arm.joints),

@@ -140,7 +140,7 @@ class Rollout:
     phase: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.long))
     """Phase of contact of each state."""
     bodies: dict[str, Tensor] = field(default_factory=dict)
-    """Of every cloud in which an actor must find them, which body each point lies on."""
+    """Which body each point lies on, of every cloud in which an actor must find them."""
 
 
 class Collector:

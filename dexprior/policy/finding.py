@@ -128,8 +128,8 @@ class Finder(nn.Module):
     def _found(
         self, observation: Mapping[str, Tensor], tool: Float[Tensor, "batch 3"]
     ) -> Iterator[tuple[str, Found, Float[Tensor, "batch body point"], Int[Tensor, "batch point"]]]:
-        """Of each cloud its name, the bodies in it, the logarithms of how likely its points lie on each, and the order
-        of its points."""
+        """Name of each cloud, the bodies in it, the logarithms of how likely its points lie on each, and the order of
+        its points."""
         middle = None
         for name in _CLOUDS:
             cloud = observation[name]

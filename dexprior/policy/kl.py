@@ -21,7 +21,7 @@ PHASES = ("free", "touch", "held")
 
 @config
 class PhaseFactors:
-    """By what the weight is multiplied in each phase of contact."""
+    """Factors of the weight, one for each phase of contact."""
 
     free: Annotated[float, Ge(0)] = 1.0
     """Factor while no fingertip feels anything."""
@@ -48,7 +48,7 @@ class KlConfig:
     """Iterations without a rise of the mean reward, at under half of the episodes won, after which the prior counts as
     useless and is let go: the weight halves with each further iteration. 0 never lets it go."""
     phase: PhaseFactors = PhaseFactors()
-    """By phase of contact."""
+    """Factors by phase of contact."""
     uncertainty: Annotated[float, Ge(0)] = 0.0
     """How fast the weight falls where the prior does not know its way: it is divided by 1 + `uncertainty` for each
     unit of strangeness beyond 1, the edge of what the prior was made from."""
@@ -109,7 +109,7 @@ class KlWeight:
             state["released"] += 1
 
     def factor(self, phase: Int[Tensor, " n"], strangeness: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
-        """By what the weight is multiplied in some states.
+        """Factor of the weight in some states.
 
         Args:
             phase: index into `PHASES`.

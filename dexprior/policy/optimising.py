@@ -68,7 +68,7 @@ class Optimisation:
     trace: Annotated[float, Ge(0), Le(1)] = 0.95
     """Lambda of generalised advantage estimation."""
     clip: Annotated[float, Gt(0)] = 0.2
-    """Of the probability ratio."""
+    """Clipping of the probability ratio."""
     entropy: Annotated[float, Ge(0)] = 0.001
     """Weight of the entropy bonus."""
     kl: KlConfig = KlConfig()
@@ -97,7 +97,7 @@ class Learner:
 
     @property
     def parameters(self) -> list[nn.Parameter]:
-        """Of both, those that learn."""
+        """Parameters of both, those that learn."""
         return [p for p in (*self.actor.parameters(), *self.critic.parameters()) if p.requires_grad]
 
     @property
@@ -113,7 +113,7 @@ class Judge:
     every: int
     """Iterations between two looks; the last one is always looked at."""
     look: Callable[[Any], dict[str, float]]
-    """From an actor to numbers; it draws nothing, and changes nothing."""
+    """Function that gives numbers of an actor; it draws nothing, and changes nothing."""
 
 
 def warm_up_of(config: Optimisation) -> Any:
@@ -359,7 +359,7 @@ class _Update:
         self._right.append(float(right))
 
     def _found(self) -> dict[str, float]:
-        """Of points without labels, the share whose body was found."""
+        """Share of points without labels whose body was found."""
         return {"found": float(np.mean(self._right))} if self._right else {}
 
     def _set_rate(self, rate: float) -> None:

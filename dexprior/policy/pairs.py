@@ -27,7 +27,7 @@ class Pairs:
     """Which of `sentences` was asked for; None where there is one way of doing it."""
     sentences: tuple[str, ...] = ()
     bodies: dict[str, Int[np.ndarray, "step point"]] = field(default_factory=dict)
-    """Of clouds without labels, which body each point lies on."""
+    """Which body each point lies on, of clouds without labels."""
     reward: Float[np.ndarray, " step"] | None = None
     """What it brought, where that is known."""
     ended: Bool[np.ndarray, " step"] | None = None

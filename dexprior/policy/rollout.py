@@ -100,7 +100,7 @@ def run_episodes(policy: Policy, backend: Backend, panel: Panel) -> Episodes:
         parts.append(rows)
 
     def gather(get: Callable[[Any], np.ndarray], robot: int | None = None) -> np.ndarray:
-        """Of every reading, or of one robot in it."""
+        """An array of every reading, or of one robot in it."""
         seen = [[reading if robot is None else reading.robots[robot] for reading, _ in rows] for rows in parts]
         return np.concatenate([np.stack([get(one) for one in rows]) for rows in seen], axis=1)
 

@@ -71,7 +71,7 @@ class SacConfig:
     initial_temperature: Annotated[float, Gt(0)] = 0.1
     """Price of the KL before it is adapted, in units of reward a nat."""
     learning_rate: Annotated[float, Gt(0)] = 3e-4
-    """Of actor, critics and temperature."""
+    """Learning rate of actor, critics and temperature."""
     gamma: Annotated[float, Gt(0), Le(1)] = 0.98
     """Discount a step."""
     batch_size: Annotated[int, Ge(1)] = 256

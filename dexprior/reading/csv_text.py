@@ -35,7 +35,7 @@ class Table:
     columns: list[str]
     rows: list[list[str]]
     lines: list[int]
-    """In the file, one a row; the first line is 1."""
+    """Line numbers in the file, one a row; the first line is 1."""
 
     def needs(self, names: Sequence[str]) -> None:
         """Check that columns are there.

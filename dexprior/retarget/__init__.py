@@ -1,1 +1,1 @@
-"""From a human hand over time to a robot over time."""
+"""Retargeting: a human hand over time becomes a robot over time."""

@@ -98,8 +98,8 @@ class Miss:
     stop: float
     """First and last such frame [s]."""
     joints: tuple[str, ...]
-    """Of the arm, at a limit of theirs in half of these frames or more; none where the place is too far, or where the
-    arm is singular."""
+    """Joints of the arm that are at a limit of theirs in half of these frames or more; none where the place is too far,
+    or where the arm is singular."""
 
 
 def missed(trajectory: JointTrajectory) -> list[Miss]:

@@ -49,7 +49,7 @@ _PAPER = 244  # grey of the background
 
 @dataclass(frozen=True)
 class View:
-    """From where a scene is seen."""
+    """A place from which a scene is seen."""
 
     target: tuple[float, float, float]
     """Point in the middle of the picture, base frame [m]."""
@@ -242,7 +242,7 @@ def _add_table(spec: mujoco.MjSpec, on_it: Float[np.ndarray, "time 7"], height: 
 
 
 def _pose(there: Any) -> Float[np.ndarray, " 7"]:
-    """Of a body or a site."""
+    """Pose of a body or a site."""
     return np.concatenate([there.xpos, quat_from_matrix(there.xmat.reshape(3, 3))])
 
 

@@ -38,11 +38,11 @@ class GripperConfig:
     descent: Annotated[float, Gt(0)] = 0.30
     """Shortest time to come in from there [s]."""
     margin: Annotated[float, Ge(0)] = 0.05
-    """By how much the open gripper is wider than the hand's pinch when it comes in [m]."""
+    """How much wider the open gripper is than the hand's pinch when it comes in [m]."""
     release: Annotated[float, Gt(0)] = 0.08
-    """By how much it opens, at most, to let go [m]."""
+    """How much it opens, at most, to let go [m]."""
     closing_speed: Annotated[float, Gt(0)] = 0.25
-    """By which the opening shrinks [m/s]."""
+    """Speed at which the opening shrinks [m/s]."""
     settling: Annotated[float, Ge(0)] = 0.12
     """How long the closed gripper builds up its grip before the object moves [s]."""
     force_gain: Annotated[float, Gt(0)] = 4.0
@@ -72,13 +72,13 @@ class ToolTrajectory:
     opening: Float[np.ndarray, " time"]
     """Between the fingertips; while they press, the width of what they press on [m]."""
     force: Float[np.ndarray, " time"]
-    """Of each fingertip on what is between them [N]."""
+    """Force of each fingertip on what is between them [N]."""
     clip: Float[np.ndarray, " time"]
     """Seconds since the clip's first frame of what is done then; in free motion what is on the way to it."""
 
     @property
     def held(self) -> tuple[float, float] | None:
-        """From when until when it presses [s]; None where it never does."""
+        """Start and end of its pressing [s]; None where it never does."""
         pressing = self.t[self.force > 0.0]
         return (float(pressing[0]), float(pressing[-1])) if len(pressing) else None
 

@@ -24,8 +24,8 @@ __all__ = ["Follower", "GripMap", "grip_map"]
 
 @dataclass(frozen=True, kw_only=True)
 class GripMap:
-    """From what is between an end effector's fingertips to its numbers in an action, which are all the same: -1 closed,
-    1 open."""
+    """An end effector's numbers in an action, which are all the same, by what is between its fingertips: -1 closed, 1
+    open."""
 
     opening: Float[np.ndarray, " mark"]
     """Between free fingertips, growing [m]: between two pads, or across the circle that more of them leave free."""
@@ -34,7 +34,7 @@ class GripMap:
     joints: Float[np.ndarray, "mark joint"]
     """Positions of its joints there [rad, m]."""
     give: float
-    """By how much less a number is that makes each fingertip press with a newton [1/N]."""
+    """How much less a number is that makes each fingertip press with a newton [1/N]."""
     size: int
     """Numbers in an action."""
     depth: float
@@ -44,7 +44,7 @@ class GripMap:
 
     @classmethod
     def of_pads(cls, *, widest: float, stiffness: float, depth: float) -> GripMap:
-        """Of two pads that slide together by one number.
+        """The map of two pads that slide together by one number.
 
         Args:
             widest: opening at 1 [m]; it is 0 at -1.
@@ -80,7 +80,7 @@ class Follower:
     grip: GripMap
     """How its end effector closes."""
     turns: tuple[float, float]
-    """By how much it turns its tool about the vertical from there: least and most [rad]."""
+    """How far it turns its tool about the vertical from there: least and most [rad]."""
     grasp_turn: float = 0.0
     """A grasp is the same after half a turn: of the two that its range allows, the one nearer to this turn [rad]."""
     not_before: float = 0.0
@@ -102,7 +102,7 @@ class Follower:
 
 @functools.cache
 def grip_map(end: str) -> GripMap:
-    """Of an end effector by name, read off its model.
+    """The map of an end effector by name, read off its model.
 
     Pads that slide together press by their servo's stiffness. Fingers on tendons that are told the same number close
     against their springs: where free ones come to rest under each number is measured, and by virtual work a fingertip

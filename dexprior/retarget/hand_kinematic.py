@@ -271,7 +271,7 @@ class _Robot:
     thumb: int
     others: list[int]
     reach: Float[np.ndarray, " finger"]
-    """Of an open finger, from its knuckle [m]."""
+    """Reach of an open finger, from its knuckle [m]."""
     points: Bool[np.ndarray, " finger"]
     """Whether each can point where an open human hand's does, seen from the wrist. Where a thumb is mounted under the
     palm it cannot, and follows the human's from knuckle to knuckle instead."""
@@ -312,7 +312,7 @@ class _Robot:
 def _can_point(
     kinematics: HandKinematics, human: tuple[int, ...], lower: np.ndarray, upper: np.ndarray
 ) -> Bool[np.ndarray, " finger"]:
-    """Of fingers that some of many postures bring near the direction of a flat human hand's."""
+    """Which fingers some of many postures bring near the direction of a flat human hand's."""
     flat = forward(IDENTITY_POSE, np.zeros(45))[4::4][list(human)]
     q = np.random.default_rng(0).uniform(lower, upper, (256, len(lower)))
     tips = kinematics.forward(q)[0][:, : len(human)]
@@ -327,7 +327,7 @@ class _Human:
     bases: Float[np.ndarray, "finger 3"]
     """Knuckles in the wrist frame [m]."""
     reach: Float[np.ndarray, " finger"]
-    """Of an open finger, from its knuckle [m]."""
+    """Reach of an open finger, from its knuckle [m]."""
     touch: Float[np.ndarray, " finger"]
     """Distance of the landmarks of each fingertip and the thumb's when the pads touch [m]."""
 
@@ -342,7 +342,7 @@ class _Human:
 
     @classmethod
     def of(cls, local: np.ndarray, contact: np.ndarray, robot: _Robot, config: HandRetargetConfig) -> _Human:
-        """Of a whole clip."""
+        """The hand of a whole clip."""
         touches = _Touches(len(robot.human), config, config.touch_distance)
         for distance, holding in zip(_pinches(local, robot), _holding(contact, robot)):
             touches.see(distance, holding)
@@ -365,7 +365,7 @@ class _Touches:
         self._runs: list[list[float]] = [[] for _ in range(fingers)]
         self._levels: list[list[float]] = [[] for _ in range(fingers)]
         self.known = np.full(fingers, guess)
-        """Of each finger [m]."""
+        """What is known of each finger [m]."""
 
     def see(self, distance: Float[np.ndarray, " finger"], holding: Float[np.ndarray, " finger"]) -> None:
         """Take in another frame; the thumb's distance is zero and says nothing."""

@@ -45,7 +45,7 @@ JOINT_LIMITS = np.array(
 """[rad]"""
 
 PAD_STIFFNESS = 3000.0
-"""Of each pad's position servo [N/m]."""
+"""Stiffness of each pad's position servo [N/m]."""
 
 HOME = np.array([0.0, 0.1, 0.0, -2.2, 0.0, 2.3, np.pi / 4])
 """A posture with the gripper pointing down over the work area [rad]."""

@@ -25,7 +25,7 @@ PALM_RADIUS = 0.050
 PALM_TOP = 0.022
 """Height of the palm's surface above the wrist [m]."""
 TIP_RADIUS = 0.008
-"""Of a fingertip [m]."""
+"""Radius of a fingertip [m]."""
 _FINGERS = 4
 _BASE = np.array([0.062, 0.0, 0.004])  # of a finger's joints, in its own frame: x is the radius, z the palm's normal
 _LINKS = (0.048, 0.046)  # [m]

@@ -56,7 +56,7 @@ HINGES = _hinges()
 """(name, MANO joint, axis in the joint's frame, lower and upper limit [rad]); within a joint the first turns first."""
 
 HINGE_NAMES = tuple(name for name, *_ in HINGES)
-"""Of the hinges and of their servos, in order."""
+"""Names of the hinges and of their servos, in order."""
 
 HINGE_LIMITS = np.array([[low, high] for *_, low, high in HINGES])
 REST = np.array([0.25 if name.endswith("flexion") else 0.0 for name in HINGE_NAMES])

@@ -37,11 +37,11 @@ class Motion:
     angular_speed: float
     """Largest of the tool [rad/s]."""
     deceleration: float
-    """Of the tool when it is stopped, or when commands stop coming [m/s^2]."""
+    """Deceleration of the tool when it is stopped, or when commands stop coming [m/s^2]."""
     angular_deceleration: float
-    """Of the tool's rotation [rad/s^2]."""
+    """Deceleration of the tool's rotation [rad/s^2]."""
     lag: float
-    """By which the tool follows its commands [s]."""
+    """Time by which the tool follows its commands [s]."""
     contact_speed: float
     """Largest at which it may meet something rigid [m/s]."""
     press_force: float
@@ -58,7 +58,7 @@ class ArmModel:
     build: Callable[[], mujoco.MjSpec]
     """Makes a fresh spec in radians, with a position actuator of each joint's own name and the site `flange`."""
     joints: tuple[str, ...]
-    """From the base outwards."""
+    """Joints from the base outwards."""
     home: Float[np.ndarray, " joint"]
     """A posture with the flange pointing down over the work area, or up where it holds a palm [rad, m]."""
     limits: Float[np.ndarray, "joint 2"]
@@ -81,7 +81,8 @@ class Fingers:
     tips: Mapping[str, str]
     """Human finger -> fingertip site; fingers that the hand lacks are absent."""
     tip_radius: float | None = None
-    """Of every fingertip [m]: two fingers touch when their sites are two radii apart. None: each as its shape."""
+    """Radius of every fingertip [m]: two fingers touch when their sites are two radii apart. None: each as its
+    shape."""
 
     def __post_init__(self) -> None:
         for finger in self.tips:
@@ -161,7 +162,7 @@ class EndEffector:
 
     @cached_property
     def slides(self) -> tuple[bool, ...]:
-        """For each joint whether it slides [m] or turns [rad]."""
+        """Whether each joint slides [m] or turns [rad]."""
         import mujoco
 
         return tuple(self.model.joint(name).type[0] == mujoco.mjtJoint.mjJNT_SLIDE for name in self.joints)

@@ -223,7 +223,7 @@ class _Hand:
     root: str
     """Body that sits on the flange."""
     position: tuple[float, float, float]
-    """Of the root on the flange: fingers along the flange's z axis, palm facing its x axis [m]."""
+    """Position of the root on the flange: fingers along the flange's z axis, palm facing its x axis [m]."""
     quat: tuple[float, float, float, float] = (1.0, 0.0, 0.0, 0.0)
     tcp: tuple[float, float, float]
     """Between thumb and fingers, on the flange [m]."""

@@ -148,8 +148,8 @@ def home_pose(arm: str, end: str, home: Float[np.ndarray, " joint"] | None = Non
 
 
 def turn_range(arm: str, end: str, home: Float[np.ndarray, " joint"] | None = None) -> tuple[float, float]:
-    """By how much an arm turns its tool about the vertical from a home posture with the outermost joint that does so
-    alone, by default its own: least and most [rad]; no turn at all where none does.
+    """How far an arm turns its tool about the vertical from a home posture with the outermost joint that does so alone,
+    by default its own: least and most [rad]; no turn at all where none does.
 
     Raises:
         UnknownName, MissingExtra: as `add_rig`.

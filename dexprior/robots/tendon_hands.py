@@ -102,7 +102,7 @@ _FINGERS = {  # finger -> place of its first joint (y, z) [m], yaw of its plane 
     "little": ((-0.0285, 0.026), 0.35, (0.028, 0.020, 0.018)),
 }
 HAND_FINGERS = ("thumb", *_FINGERS)
-"""Of the tendon-driven hand, in the order of its tendons."""
+"""Fingers of the tendon-driven hand, in the order of its tendons."""
 _BACK = -0.034  # x of the fingers' first joints [m]
 _KNUCKLES, _HUMAN_KNUCKLES = 0.030, 0.092  # about how far first joints are from this wrist, and from a human one [m]
 _THUMB_AT = (0.036, 0.0, 0.034)  # its first joint [m]: the metacarpal holds it opposite the fingers

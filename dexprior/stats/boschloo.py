@@ -37,7 +37,8 @@ def boschloo(k1: int, n1: int, k2: int, n2: int) -> float:
 
 
 def rejected_from(n1: int, n2: int, alpha: float) -> Int[np.ndarray, " k1"]:
-    """For each k1 of 0..n1 the smallest k2 at which the one-sided test says "the first rate is lower"; n2 + 1 is never.
+    """The smallest k2, for each k1 of 0..n1, at which the one-sided test says "the first rate is lower"; n2 + 1 is
+    never.
 
     Raises:
         BadInput: an empty sample, or alpha outside (0, 1).

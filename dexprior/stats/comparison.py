@@ -21,7 +21,7 @@ from dexprior.stats.tests import PairedRates
 __all__ = ["Comparison", "Family", "compare_pairs", "compare_rates"]
 
 POWER = 0.8
-"""With which the detectable differences are stated."""
+"""Power with which the detectable differences are stated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class Comparison:
     panel: str | None = None
     """Hash of the instances, where they have one."""
     level: float = 0.95
-    """Of the intervals; the test is read at 1 - level."""
+    """Level of the intervals; the test is read at 1 - level."""
 
     def __post_init__(self) -> None:
         if not 0.0 < self.level < 1.0:
@@ -65,7 +65,7 @@ class Comparison:
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
-        """Of the difference."""
+        """Interval of the difference."""
         if not self.testable:
             return None
         if self.pairs is not None:

@@ -11,7 +11,7 @@ from dexprior.errors import BadInput
 __all__ = ["MEANINGS", "UNITS", "Assumption", "Assumptions"]
 
 UNITS = {"friction": "1", "delay": "s", "compliance": "m/N", "tactile_noise": "N"}
-"""Of each assumption."""
+"""Unit of each assumption."""
 
 MEANINGS = {
     "friction": "Coulomb coefficient between fingers and object [1]",
@@ -19,7 +19,7 @@ MEANINGS = {
     "compliance": "how far the contact gives under a force [m/N]",
     "tactile_noise": "standard deviation of a touch reading [N]",
 }
-"""Of each assumption, for whoever fills them in."""
+"""Meaning of each assumption, for whoever fills them in."""
 
 
 @config
@@ -27,7 +27,7 @@ class Assumption:
     """One number of the simulator."""
 
     value: float
-    """In the unit of `UNITS`."""
+    """Value in the unit of `UNITS`."""
     range: tuple[float, float]
     """What the simulator drew it from, or how well it is known; both ends alike where it is fixed."""
     provenance: Literal["measured", "fitted", "assumed"]

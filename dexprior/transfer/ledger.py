@@ -54,7 +54,7 @@ class Ledger:
     sim: WorldResult
     real: WorldResult
     divergences: tuple[tuple[Divergence, ...], ...]
-    """For each compared instance, channels in the order in which they part."""
+    """Divergences of each compared instance, channels in the order in which they part."""
     notes: tuple[str, ...] = ()
     paired: bool = True
     """Whether instance i is the same in both worlds."""

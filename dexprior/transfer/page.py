@@ -27,6 +27,7 @@ th,td{text-align:left;padding:5px 16px 5px 0;border-bottom:1px solid var(--line)
 th{color:var(--muted);font-weight:600}figure{margin:12px 0}figcaption{color:var(--muted);font-size:13px}
 img,video{max-width:100%;border-radius:6px;border:1px solid var(--line);image-rendering:auto}
 .big{font-size:22px;font-weight:600;color:var(--accent)}code{background:#eef2f5;padding:1px 5px;border-radius:4px}
+pre{margin:-8px 0 14px;overflow-x:auto}pre code{display:inline-block;padding:6px 10px}
 .warn{border-left:4px solid #c77c11;padding-left:10px}
 """
 
@@ -48,6 +49,17 @@ class Page:
         self._parts.append(f"<p{' class=warn' if warn else ''}>{html.escape(text)}</p>")
         return self
 
+    def headline(self, text: str) -> Page:
+        """Add a sentence in large letters."""
+        self._parts.append(f"<p class=big>{html.escape(text)}</p>")
+        return self
+
+    def commands(self, rows: Sequence[tuple[str, str]]) -> Page:
+        """Add commands, each with the sentence that says what it is for."""
+        for what, command in rows:
+            self._parts.append(f"<p>{html.escape(what)}</p><pre><code>{html.escape(command)}</code></pre>")
+        return self
+
     def table(self, head: Sequence[str], rows: Sequence[Sequence[Any]]) -> Page:
         """Add a table."""
         cells = "".join(f"<th>{html.escape(str(h))}</th>" for h in head)
@@ -65,7 +77,7 @@ class Page:
         return self._media("img", "image/png", stream.getvalue(), caption)
 
     def clip(self, path: Path, caption: str) -> Page:
-        """Add an mp4 file."""
+        """Add an mp4 file, which plays by itself, again and again, with nothing drawn over it."""
         return self._media("video", "video/mp4", path.read_bytes(), caption)
 
     def write(self, path: Path) -> Path:
@@ -81,11 +93,7 @@ class Page:
     def _media(self, tag: str, kind: str, data: bytes, caption: str) -> Page:
         source = f"data:{kind};base64,{base64.b64encode(data).decode()}"
         close = "" if tag == "img" else "</video>"
-        extra = (
-            f" alt='{html.escape(caption, quote=True)}'"
-            if tag == "img"
-            else " controls loop muted autoplay playsinline"
-        )
+        extra = f" alt='{html.escape(caption, quote=True)}'" if tag == "img" else " loop muted autoplay playsinline"
         self._parts.append(
             f"<figure><{tag} src='{source}'{extra}>{close}<figcaption>{html.escape(caption)}</figcaption></figure>"
         )

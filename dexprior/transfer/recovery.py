@@ -96,7 +96,7 @@ class Recovering:
     policy: Policy
     monitor: ProgressMonitor
     remains: Callable[[Any], Float[np.ndarray, " n"]]
-    """Of the truth: distance to the goal, as the monitor learned it."""
+    """What remains, read off the truth: distance to the goal, as the monitor learned it."""
     retreat: Float[np.ndarray, " action"]
     """Action that lets go."""
     dt: float

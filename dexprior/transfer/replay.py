@@ -37,7 +37,7 @@ class SensorNoise:
     joint: Annotated[float, Ge(0)] = 2e-4
     """[rad]"""
     step: Annotated[float, Ge(0)] = 3.8e-4
-    """Of the encoder (14 bits a turn) [rad]."""
+    """Step of the encoder (14 bits a turn) [rad]."""
     force: Annotated[float, Ge(0)] = 0.2
     """[N]"""
     torque: Annotated[float, Ge(0)] = 0.01
@@ -45,7 +45,7 @@ class SensorNoise:
     touch: Annotated[float, Ge(0)] = 0.1
     """[N]"""
     slip: Annotated[float, Ge(0)] = 2e-3
-    """Of a tracker or a tactile sensor [m/s]."""
+    """Noise of a tracker or a tactile sensor [m/s]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +54,9 @@ class Probe:
 
     task: Task
     scene: Scenes
-    """With one instance."""
+    """Scene, of one instance."""
     actions: Float[np.ndarray, "step action"]
-    """In [-1, 1], one a control period."""
+    """Actions in [-1, 1], one a control period."""
     every: int = 2
     """Simulation steps between two samples."""
     repeatability: Annotated[float, Ge(0)] = 0.005
@@ -65,7 +65,7 @@ class Probe:
 
     @property
     def panel_hash(self) -> str:
-        """Of the instance and the actions."""
+        """Hash of the instance and the actions."""
         scene = {name: np.asarray(value).tolist() for name, value in self.scene.items()}
         content = json.dumps([repr(self.task), scene, self.actions.tolist()])
         return hashlib.sha256(content.encode()).hexdigest()[:12]

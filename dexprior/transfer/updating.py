@@ -1,4 +1,4 @@
-"""From a round's diagnosis to the next round's family: what is blamed is fitted to the real traces, or widened first.
+"""A round's diagnosis becomes the next round's family: what is blamed is fitted to the real traces, or widened first.
 
 update = update_family(assumed, observations, simulate=..., blamed=blamed_parameters(assumed, diagnosis.causes), seed=0)
 update.family       # fitted where the traces tell it, as assumed elsewhere
@@ -47,7 +47,7 @@ class UpdateConfig:
     """Probability from which the most probable cause alone is believed, or the most probable ones together; where they
     do not reach it, every free parameter is fitted."""
     conditioning: ConditioningConfig = ConditioningConfig()
-    """Of each fit."""
+    """Conditioning of each fit."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -59,7 +59,7 @@ class Episode:
     sample: VideoSample
     condition: PriorCondition
     wrench: WrenchTrack
-    """On the human's wrist, or on the robot's tool."""
+    """Wrench on the human's wrist, or on the robot's tool."""
     info: dict[str, Any] = field(default_factory=dict)
     """Plain data: task, scene, seed, success."""
     views: tuple[View, ...] = ()

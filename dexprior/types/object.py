@@ -65,7 +65,7 @@ class ContactSchedule:
     schema: ClassVar[str] = "dexprior.contact_schedule/2"
 
     side: tuple[Side, ...]
-    """Of which hand, one a touch."""
+    """Side of the hand, one a touch."""
     finger: tuple[str, ...]
     """Finger names, one a touch."""
     t_on: Float[np.ndarray, " touch"]

@@ -75,7 +75,7 @@ class Contact:
 
     finger: str
     point: Vector
-    """On the surface [m]."""
+    """Point on the surface [m]."""
     normal: Vector
     """Out of the object, of length one."""
 

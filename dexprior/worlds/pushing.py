@@ -82,9 +82,9 @@ class PushingConfig:
     facets: Annotated[int, Ge(3)] = 36
     """Flat faces that stand for the semi-cylinder's arc; a multiple of 3, as two of its vertices carry load."""
     height: Annotated[float, Gt(0)] = 0.05
-    """Of the prism [m]; the rod's round end strikes at half of it, level with the centre of mass."""
+    """Height of the prism [m]; the rod's round end strikes at half of it, level with the centre of mass."""
     mass: Annotated[float, Gt(0)] = 0.5
-    """Of the prism [kg], evenly filled."""
+    """Mass of the prism [kg], evenly filled."""
     support_share: Annotated[float, Gt(0), Le(1.5)] = 1.0
     """How far from the centre of mass the object stands, as a share of its corners' distance: what gives friction its
     lever against spin. A real body rests on areas, which are not known from its outline."""
@@ -95,9 +95,9 @@ class PushingConfig:
     rod_friction: Annotated[float, Ge(0)] = 0.2
     """Coulomb coefficient between object and rod."""
     rod_damping_ratio: Annotated[float, Gt(0)] = 0.3
-    """Of the contact's spring and damper, object and rod; 1 does not bounce."""
+    """Damping ratio of the contact's spring and damper, object and rod; 1 does not bounce."""
     time_constant: Annotated[float, Gt(0)] = 0.004
-    """Of the same spring and damper [s]."""
+    """Time constant of the same spring and damper [s]."""
     rod_impedance: Annotated[float, Gt(0), Lt(1)] | None = None
     """`solimp` of the same contact, constant in depth: low values make it an explicit spring and damper. None is
     MuJoCo's default, which knows no `rod_grip`."""
@@ -106,15 +106,15 @@ class PushingConfig:
     table_friction: Annotated[float, Gt(0)] = 0.3
     """Coulomb coefficient between object and table."""
     table_damping_ratio: Annotated[float, Gt(0)] = 1.0
-    """Of the table's spring and damper."""
+    """Damping ratio of the table's spring and damper."""
     table_time_constant: Annotated[float, Gt(0)] = 0.01
-    """Of the table's spring and damper [s]; the object sinks in by about g * (this)^2 / supports."""
+    """Time constant of the table's spring and damper [s]; the object sinks in by about g * (this)^2 / supports."""
     torsional_friction: Annotated[float, Ge(0)] = 0.002
     """Coefficient of each support's own resistance to spin [m]: roughly its radius times its friction."""
     impratio: Annotated[float, Gt(0)] = 1000.0
     """Frictional over normal impedance, of both contacts; from 10 on it does not show in where the object stops."""
     timestep: Annotated[float, Gt(0)] = 0.0005
-    """Of the slide [s]; half of it times the speed is the error of the stopping place."""
+    """Time step of the slide [s]; half of it times the speed is the error of the stopping place."""
     resolution: Annotated[int, Ge(4)] = 24
     """Time steps of the strike per rod_damping_ratio * time_constant; 24 is within 0.5 % of 96 (95 of 100)."""
     max_alpha: Annotated[float, Gt(0), Le(np.pi)] = 1.4
@@ -191,7 +191,7 @@ class Strikes:
     alpha: Float[np.ndarray, " strike"]
     """Impact point [rad]; see the module."""
     speed: Float[np.ndarray, " strike"]
-    """Of the rod [m/s], at least 0.01."""
+    """Speed of the rod [m/s], at least 0.01."""
     beta: Float[np.ndarray, " strike"]
     """Deflection of the rod's velocity [rad]."""
 
@@ -223,7 +223,7 @@ class StrikeResult:
     final_pose: Float[np.ndarray, "strike 3"]
     """Where the object stopped."""
     slide_time: Float[np.ndarray, " strike"]
-    """From separation to rest [s], in units of the looks at it."""
+    """Time from separation to rest [s], in units of the looks at it."""
     separated: Bool[np.ndarray, " strike"]
     """False where the rod never touched, or still pushed at the time-out."""
     rested: Bool[np.ndarray, " strike"]

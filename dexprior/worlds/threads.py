@@ -25,9 +25,9 @@ class ThreadConfig:
     pitch: Annotated[float, Gt(0)] = 0.004
     """Advance in one turn."""
     depth: Annotated[float, Gt(0)] = 0.002
-    """From crest to root."""
+    """Depth from crest to root."""
     clearance: Annotated[float, Gt(0)] = 0.0003
-    """By which the nut's thread is wider in radius."""
+    """How much wider in radius the nut's thread is."""
     bolt_length: Annotated[float, Gt(0)] = 0.035
     """Height of the bolt."""
     nut_height: Annotated[float, Gt(0)] = 0.012

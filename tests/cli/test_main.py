@@ -69,8 +69,11 @@ def test_a_mistake_ends_in_one_line_that_names_it(words, status, message, capsys
 
 def test_sample_without_a_checkpoint_says_how_to_train_one(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert main(["sample"]) == 1
-    assert "make one with `dexprior demo` or `dexprior train-prior`" in capsys.readouterr().err
+    assert main(["sample", "prior=runs/prior"]) == 1
+    assert (
+        "no video prior found (looked at runs/prior); make one with `dexprior demo` or `dexprior train-prior`"
+        in capsys.readouterr().err
+    )
 
 
 def test_doctor_says_which_verbs_need_what_is_missing_and_the_demo_does_not(monkeypatch, capsys):

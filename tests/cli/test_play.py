@@ -21,6 +21,15 @@ def test_it_counts_and_films(tmp_path, capsys):
     assert probe_clip(tmp_path / "peg.mp4").frames == 76  # 3 s and the start
 
 
+def test_a_policy_plays_the_task_that_it_was_trained_for(tmp_path, capsys):
+    assert main(["play", "policy=shipped", "n=8", "film=1", "size=32", f"out={tmp_path}"]) == 0
+    told, kept = capsys.readouterr(), json.loads((tmp_path / "pick_place.json").read_text())
+    assert "policy: the small one of pick_place that comes with dexprior" in told.err
+    assert kept["solved"] >= 5  # 108 of 128 when it was made
+    assert kept["player"].endswith("policy")
+    assert probe_clip(tmp_path / "pick_place.mp4").frames > 100
+
+
 def test_nested_settings_reach_the_task(tmp_path):
     arguments = ["task=pick_place", "player=still", "settings={half_size: 0.03}", "n=1", "film=0", f"out={tmp_path}"]
     assert main(["play", *arguments]) == 0
@@ -44,6 +53,9 @@ def test_nested_settings_reach_the_task(tmp_path):
         (["settings.injectors.light=1", "settings.injector_seed=abc"], "seed 'abc' is no integer"),
         (["settings.arm=stand"], "arm 'stand' has no joints"),
         (["task=nut_bolt", "settings.thread.pitch=0.5"], "the bolt has room for"),
+        (["policy=nowhere"], "no policy found (looked at nowhere)"),
+        (["policy=shipped", "task=peg"], "the policy shipped was trained for 'pick_place'"),
+        (["policy=shipped", "settings.mass=1"], "give no settings= and no player="),
         (["settings.mass=1e-20"], "MuJoCo cannot build its scene"),
     ],
 )

@@ -22,6 +22,6 @@ def test_every_folder_of_the_package_is_a_package():
 
 
 def test_no_backup_lies_among_the_files():
-    watched = ("dexprior", "tests", "docs", "configs", "datasets", "benchmarks", "scripts")
+    watched = ("dexprior", "tests", "docs", "configs", "datasets", "benchmarks", "scripts", "examples", "checkpoints")
     found = [path for name in watched for path in _files(ROOT / name)]
     assert [str(p.relative_to(ROOT)) for p in found if p.suffix in BACKUPS or p.name.endswith("~")] == []

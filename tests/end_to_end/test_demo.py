@@ -8,14 +8,20 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from smoke import COMMAND
 
+from dexprior.pipeline.checkpoints import make_checkpoints
 from dexprior.pipeline.line import Line
 from dexprior.pipeline.settings import STAGES
+from dexprior.policy.actor import load_actor
+from dexprior.pose.estimator import load_estimator
+from dexprior.prior.sampling import load_prior
 
 pytestmark = pytest.mark.slow
 
@@ -36,6 +42,27 @@ def test_it_ends_on_a_self_contained_report(finished):
     assert page.count("data:image/png") >= 4
     for word in ("most is lost between", "nearest condition", "Transfer ledger", "Collision model", "hardware"):
         assert word in page
+
+
+def test_what_it_trained_becomes_a_set_with_a_card_and_checksums(finished, tmp_path):
+    shutil.copytree(finished / "run", tmp_path / "run")
+    folder = make_checkpoints(Line.load(tmp_path / "run"), tmp_path / "set")
+    subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=folder, check=True)
+    load_prior(folder / "prior" / "checkpoint")
+    load_estimator(folder / "estimator" / "estimator.safetensors")
+    load_actor(folder / "policy" / "actor.safetensors")
+    card = (folder / "README.md").read_text()
+    assert "policy, success in the world other |" in card
+    assert "dexprior demo demonstrations.n=36" in card.replace("threads=1 ", "")
+
+
+def test_its_folder_becomes_the_picture_of_the_readme(finished, tmp_path):
+    script = Path(__file__).resolve().parents[2] / "scripts" / "picture.py"
+    command = [sys.executable, str(script), str(finished / "run"), str(tmp_path / "line.gif")]
+    subprocess.run(command, env=_environment(), check=True, capture_output=True)
+    with Image.open(tmp_path / "line.gif") as picture:
+        assert picture.n_frames > 30  # frames that are alike are one
+        assert picture.size == (704, 176)
 
 
 def test_every_stage_left_a_readable_record(finished):

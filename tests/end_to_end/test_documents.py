@@ -373,6 +373,13 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
     ),
     ("dexprior retarget landmarks=SESSION.csv robot=builtin-hand", "every=3 out=runs/session", _session),
     ("dexprior play task=peg settings.clearance=0.0001", "n=1 film=1 size=48", None),
+    ("dexprior demo", "preset=smoke threads=1 out=runs/demo", None),
+    ("dexprior play policy=shipped", "n=1 film=1 size=48", None),
+    ("dexprior sample prior=shipped out=runs/shipped", "n=1 motion_steps=2 video_steps=1", None),
+    (
+        "dexprior retarget samples=runs/shipped/samples.safetensors robot=arm7+parallel out=runs/shipped/robot",
+        "every=20", None,
+    ),
     ("dexprior data generate task=pick_place n=200 out=runs/pick_place", "n=4 suite.size=32", None),
     ("dexprior train-prior demonstrations=runs/pick_place out=runs/pick_place-prior", PRIOR, None),
     (
@@ -455,6 +462,8 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
     (
         "dexprior data the same", "data n=2 out=runs/own suite.size=32", None,
     ),
+    ("dexprior play policy=shipped", "", None),
+    ("dexprior play policy=runs/demo", "play policy=runs/demo/06-policy n=1 film=1 size=48 out=runs/played", None),
     ("dexprior data generate task=", "data generate task=pick_place n=1 out=runs/suite suite.size=32", None),
     ("dexprior data list", "data list", None),
     ("dexprior data get NAME where", "data get hand-clip", None),
@@ -713,10 +722,10 @@ def _wiped(ws: Path) -> dict[str, object]:
 
 PROGRAMS = [
     # document, which block, what makes it small, names that are the reader's own
-    ("README.md", 0, {'"leap"': '"builtin-hand"'}, _frame),
-    ("README.md", 1, {}, _environment),
-    ("README.md", 2, {"num_envs=64": "num_envs=2"}, None),
-    ("README.md", 3, {}, None),
+    ("docs/verbs.md", 0, {'"leap"': '"builtin-hand"'}, _frame),
+    ("docs/verbs.md", 1, {}, _environment),
+    ("docs/verbs.md", 2, {"num_envs=64": "num_envs=2"}, None),
+    ("docs/verbs.md", 3, {}, None),
     ("docs/collection-plan.md", 0, {"runs/plan": "runs/plan_program"}, None),
     ("docs/families.md", 0, {"64,": "2,"}, None),
     ("docs/families.md", 1, {"64,": "2,"}, None),

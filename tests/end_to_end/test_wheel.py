@@ -28,10 +28,13 @@ def test_it_holds_the_configuration_and_the_data_cards(wheel):
     assert "dexprior/configs/demo.yaml" in names
     assert "dexprior/configs/preset/demo/smoke.yaml" in names
     assert any(name.startswith("dexprior/datasets/") for name in names)
+    assert {
+        f"dexprior/{path.relative_to(ROOT)}" for path in (ROOT / "checkpoints").rglob("*") if path.is_file()
+    } <= set(names)
     assert not [name for name in names if name.startswith(("tests/", "scripts/", "docs/"))]
 
 
-def test_it_runs_the_smoke_demo_from_an_empty_folder(wheel, tmp_path):
+def test_it_runs_its_own_policy_and_the_smoke_demo_from_an_empty_folder(wheel, tmp_path):
     """The wheel alone on the path: its dependencies come from this environment, its own code does not."""
     import os
 
@@ -45,6 +48,12 @@ def test_it_runs_the_smoke_demo_from_an_empty_folder(wheel, tmp_path):
         cwd=empty, env=environment, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert where.stdout.startswith(str(site))
+    play = ["play", "policy=shipped", "n=1", "film=0"]
+    played = subprocess.run(
+        [sys.executable, "-m", "dexprior", *play], cwd=empty, env=environment, capture_output=True, text=True
+    )
+    assert played.returncode == 0, played.stderr[-3000:]
+    assert (empty / "runs" / "play" / "pick_place.json").is_file()
     done = subprocess.run(
         [sys.executable, "-m", "dexprior", "demo", "preset=smoke", "threads=1"],
         cwd=empty, env=environment, capture_output=True, text=True,

@@ -11,7 +11,7 @@ from dexprior.artifacts import save
 from dexprior.cli.main import main
 from dexprior.data.stacks import recorded_clip, stack_episodes
 from dexprior.errors import BadInput
-from dexprior.pipeline.report import _with_hand
+from dexprior.pipeline.films import with_hand
 from dexprior.types import Episode
 
 
@@ -49,11 +49,11 @@ def test_a_report_draws_the_hand_in_each_frame_where_the_camera_then_sees_it(exa
     path[:, 0, 3] += 0.1 * np.arange(4)
     hand = dataclasses.replace(sample.hand, joints=0.1 * sample.hand.joints + [0.5, 0.0, 1.4])
     walks = dataclasses.replace(sample, camera=dataclasses.replace(camera, T_base_cam=path))
-    drawn = _with_hand(walks, hand)
+    drawn = with_hand(walks, hand)
     for k in range(4):
         still = dataclasses.replace(sample, camera=dataclasses.replace(camera, T_base_cam=path[k]))
-        np.testing.assert_array_equal(drawn[k], _with_hand(still, hand)[k])
-    assert (drawn[3] != _with_hand(sample, hand)[3]).any()
+        np.testing.assert_array_equal(drawn[k], with_hand(still, hand)[k])
+    assert (drawn[3] != with_hand(sample, hand)[3]).any()
 
 
 def test_retargeting_a_clip_of_two_hands_asks_which(both, tmp_path, capsys):

@@ -136,6 +136,7 @@ def test_the_page_holds_everything_and_fetches_nothing(ledger, tmp_path):
     assert text.count("data:image/png;base64,") == 2
     for shown in ("Lag behind the command", "Backlash", "Noise floor", "First departure", "not seen before 49.98 s"):
         assert shown in text
+    assert text.rindex("data:image/png;base64,") < text.index("<table")  # curves come before tables
     assert "Left out: degrees" in text
     assert "actuator_delay" in text
     data = json.loads((tmp_path / "report.json").read_text())

@@ -69,7 +69,7 @@ class HybridConfig:
     """What a watched pair that rests in touch does when one of its bodies is struck: it passes the blow on
     (Newton's cradle), or holds like an unwatched contact (an object on a table that is watched, too)."""
     sensing_time: Annotated[float, Gt(0)] | None = None
-    """For how long force readings show an impact, each its mean over that time [s]; None is the time step, or where
+    """How long force readings show an impact, each its mean over that time [s]; None is the time step, or where
     readings are taken at a control rate, the control period, so that none is missed and their sum stays the impulse."""
 
     def read_every(self, period: float) -> HybridConfig:
@@ -122,7 +122,7 @@ class Answer:
     """Contact velocity before [m/s]."""
     pre: Float[np.ndarray, " dof"]
     post: Float[np.ndarray, " dof"]
-    """Of this pair alone: the model's mean, or the draw, and the friction of what holds."""
+    """Velocities after this pair alone: the model's mean, or the draw, and the friction of what holds."""
     std: Float[np.ndarray, " dof"]
     """Standard deviation that the model gives to `post`."""
 

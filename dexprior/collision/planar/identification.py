@@ -42,7 +42,7 @@ class FrictionEstimate:
     value: float
     """Coulomb coefficient, torsional friction [m], or share of the supports' distance."""
     standard_error: float
-    """Of the regression; infinite where the data say nothing."""
+    """Standard error of the regression; infinite where the data say nothing."""
     rows: int
     """Measured coordinates that were used."""
     identifiable: bool

@@ -26,7 +26,7 @@ class ReferenceStriker(SlidingStriker):
     """The reference's network answers the impact; the friction below is that of the slide, the network has its own."""
 
     model: ClashModel
-    """Of this shape, with its identified parameters."""
+    """Network of this shape, with its identified parameters."""
 
     def velocity_after(self, pose: Float[np.ndarray, "strike 3"], strikes: Strikes) -> Float[np.ndarray, "strike 3"]:
         """Object's [vx vy omega] right after it left the rod."""

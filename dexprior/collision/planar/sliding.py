@@ -35,7 +35,8 @@ class SlideConfig:
     """How finely a slide is integrated."""
 
     share: Annotated[float, Gt(0), Lt(1)] = 0.1
-    """Of the time left that one step covers; 0.1 is within 0.2 mm and 0.2 degrees of 0.02 up to 1 m/s and 10 rad/s."""
+    """Share of the time left that one step covers; 0.1 is within 0.2 mm and 0.2 degrees of 0.02 up to 1 m/s and 10
+    rad/s."""
     steps: Annotated[int, Ge(1)] = 40
     """Runge-Kutta steps; what is left is (1 - share)^steps of the speed and the square of it of the way."""
 

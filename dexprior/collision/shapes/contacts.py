@@ -45,7 +45,7 @@ class Touch:
     point: Float[np.ndarray, "world 3"]
     """[m]"""
     normal: Float[np.ndarray, "world 3"]
-    """From the other side into the object."""
+    """Normal from the other side into the object."""
     found: Bool[np.ndarray, " world"]
     """False where the ray missed."""
 

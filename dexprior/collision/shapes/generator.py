@@ -43,14 +43,15 @@ class ShapeRanges:
     contact: ContactRanges = ContactRanges()
     """Between the two bodies."""
     torsional_friction: tuple[float, float] = (1e-5, 1e-2)
-    """Of the same contact, against spinning about the normal [m]; a coefficient times the radius of the patch. Friction
-    is regularized: where the coefficient times the spin is slow, at low `impratio`, torsion is viscous and weak."""
+    """Friction of the same contact against spinning about the normal [m]; a coefficient times the radius of the patch.
+    Friction is regularized: where the coefficient times the spin is slow, at low `impratio`, torsion is viscous and
+    weak."""
     ground_friction: tuple[float, float] = (0.05, 0.6)
     """Coulomb coefficient between a resting object and its table."""
     ground_damping_ratio: tuple[float, float] = (0.5, 2.0)
-    """Of the table's spring and damper."""
+    """Damping ratio of the table's spring and damper."""
     ground_torsional_friction: tuple[float, float] = (1e-4, 2e-2)
-    """Of each support on the table [m]."""
+    """Friction of each support on the table against spinning [m]."""
 
     def __post_init__(self) -> None:
         for name in ("torsional_friction", "ground_friction", "ground_damping_ratio", "ground_torsional_friction"):
@@ -94,7 +95,7 @@ class PairConfig:
     spin: Annotated[float, Ge(0)] = 30.0
     """Largest angular speed of the object before the impact [rad/s], uniform, about a random axis."""
     other_spin: Annotated[float, Ge(0)] = 0.0
-    """Of the other side."""
+    """Spin of the other side."""
     impedance: Annotated[float, Gt(0), Le(0.9999)] | None = 0.005
     """MuJoCo's `solimp`: low values make the contact an explicit spring and damper; None takes MuJoCo's default."""
     resolution: Annotated[int, Ge(4)] = 12
@@ -348,7 +349,7 @@ def _explain(worlds: ContactWorlds, found: dict[str, np.ndarray]) -> tuple[np.nd
 
 
 def _inverse_inertias(worlds: ContactWorlds, pose: Float[np.ndarray, "n 7"]) -> Float[np.ndarray, "2 n 6 6"]:
-    """Of both sides, in the object's frame."""
+    """Inverse inertias of both sides, in the object's frame."""
     n = len(pose)
     wide: np.ndarray = np.zeros((n, 6, 6))
     wide[:, :3, :3] = wide[:, 3:, 3:] = matrix_from_quat(pose[:, 3:])

@@ -85,7 +85,7 @@ class ShapeTrainingConfig:
     batch: Annotated[int, Ge(1)] = 256
     """Impacts per step, from all shapes alike."""
     learning_rate: Annotated[float, Gt(0)] = 3e-3
-    """At the start; falls to zero along a cosine."""
+    """The rate at the start; falls to zero along a cosine."""
     weight_decay: Annotated[float, Ge(0)] = 1e-4
     """AdamW's."""
     checkpoint_every: Annotated[int, Ge(1)] = 500
@@ -107,7 +107,7 @@ class Strikes2D:
     known: Float[Tensor, "strike global"]
     """Centre of mass (2, frame of the strike), log relative speed, share of the object, contact parameters."""
     impulse: Float[Tensor, "strike 2"]
-    """In the frame of the strike, in units of relative speed times reduced mass."""
+    """Impulse in the frame of the strike, in units of relative speed times reduced mass."""
     before: Float[Tensor, "strike 3"]
     """Object's (vx, vy, k omega), body frame [m/s]."""
     after: Float[Tensor, "strike 3"]
@@ -343,7 +343,7 @@ def load_shape_network(path: str | Path) -> ShapeNetwork:
 
 
 def _turn(v: Tensor, heading: Tensor) -> Tensor:
-    """From the frame of the strike to the body frame."""
+    """Rotation from the frame of the strike to the body frame."""
     c, s = heading[..., 0], heading[..., 1]
     return torch.stack([c * v[..., 0] - s * v[..., 1], s * v[..., 0] + c * v[..., 1]], dim=-1)
 

@@ -26,7 +26,7 @@ class ShapePairs:
     after: Float[np.ndarray, "pair 2 6"]
     """The same after separation, in the same frame: not turned on with the object during the contact."""
     pose: Float[np.ndarray, "pair 7"]
-    """Of the other side [x y z qw qx qy qz]."""
+    """Pose of the other side [x y z qw qx qy qz]."""
     point: Float[np.ndarray, "pair 3"]
     """Where they touch [m]."""
     frame: Float[np.ndarray, "pair 3 3"]
@@ -35,13 +35,13 @@ class ShapePairs:
     delassus: Float[np.ndarray, "pair 3 3"]
     """Contact velocity per contact impulse, in `frame` [1/kg]; zero rows for what a planar motion leaves out."""
     impulse: Float[np.ndarray, "pair 4"]
-    """On the object, in `frame` [N s], and about the normal [N m s]; explains the change of velocity best."""
+    """Impulse on the object, in `frame` [N s], and about the normal [N m s]; explains the change of velocity best."""
     parameters: Float[np.ndarray, "pair parameter"]
     """Contact parameters, in the order of the scene's `parameters`; the damping ratio is that at 1 m/s."""
     names: tuple[str, ...]
-    """Of the columns of `parameters`."""
+    """Names of the columns of `parameters`."""
     inverse_inertia: Float[np.ndarray, "2 6 6"]
-    """Of [v omega] of both sides, in their own body frames; zero for what cannot move."""
+    """Inverse inertia for [v omega] of both sides, in their own body frames; zero for what cannot move."""
     cloud: Float[np.ndarray, "point 6"]
     """Points on the object's surface and their outward normals, body frame [m]."""
     counts: dict[str, int]
@@ -91,6 +91,6 @@ class ShapePairs:
 def kinetic_energy_of(
     twist: Float[np.ndarray, "pair 6"], inverse_inertia: Float[np.ndarray, "*pair 6 6"]
 ) -> Float[np.ndarray, " pair"]:
-    """Of [v omega] [J]; what cannot move has none."""
+    """Kinetic energy of [v omega] [J]; what cannot move has none."""
     inertia = np.linalg.pinv(inverse_inertia, rcond=1e-12, hermitian=True)
     return 0.5 * np.einsum("...i,...ij,...j->...", twist, inertia, twist)

@@ -49,11 +49,11 @@ class Side:
     size: tuple[float, ...] = ()
     """MuJoCo's [m]: radius; half sides; radius and half length; semi-axes. Of a prism: half its height."""
     contour: tuple[tuple[float, float], ...] = ()
-    """Of a prism: its convex cross-section in x-y [m], counter-clockwise."""
+    """Contour of a prism: its convex cross-section in x-y [m], counter-clockwise."""
     mesh: str | None = None
     """OBJ or STL file."""
     scale: Annotated[float, Gt(0)] = 1.0
-    """Of the mesh's coordinates; 0.001 for a file in millimetres."""
+    """Metres in a unit of the mesh's coordinates; 0.001 for a file in millimetres."""
     hull: bool = False
     """Accept a mesh that is not convex; MuJoCo collides its convex hull."""
     mass: Annotated[float, Gt(0)] | None = None
@@ -226,9 +226,10 @@ class Body:
     qpos: slice
     qvel: slice
     inverse_inertia: Float[np.ndarray, "6 6"]
-    """Of [v omega] at the centre of mass, body axes; zero for what cannot move. A resting object moves in the plane."""
+    """Inverse inertia for [v omega] at the centre of mass, body axes; zero for what cannot move. A resting object moves
+    in the plane."""
     radius: float
-    """Of a sphere about the centre of mass that holds the body [m]; zero for a plane."""
+    """Radius of a sphere about the centre of mass that holds the body [m]; zero for a plane."""
 
     @property
     def moves(self) -> Bool[np.ndarray, " 6"]:

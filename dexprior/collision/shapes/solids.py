@@ -120,7 +120,7 @@ def solid_of_primitive(shape: str, size: tuple[float, ...]) -> Solid:
 
 
 def regular_contour(corners: int, circumradius: float) -> Float[np.ndarray, "vertex 2"]:
-    """Of a regular polygon, counter-clockwise, with a face towards -x [m]."""
+    """Corners of a regular polygon, counter-clockwise, with a face towards -x [m]."""
     angle = np.pi + np.pi / corners * (1 + 2 * np.arange(corners))
     return circumradius * np.stack([np.cos(angle), np.sin(angle)], axis=1)
 

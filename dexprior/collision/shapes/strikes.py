@@ -44,23 +44,23 @@ class StrikeSampling:
     pairs: Annotated[int, Ge(1)] = 100_000
     """Strikes that are simulated; those that gain energy or turn into a push are left out."""
     speed: tuple[float, float] = (0.2, 1.5)
-    """Of the rod [m/s]."""
+    """Speed of the rod [m/s]."""
     beta: Annotated[float, Gt(0)] = 0.5
     """Largest deflection of the rod's velocity [rad]."""
     rod_friction: tuple[float, float] = (0.02, 1.0)
     """Coulomb coefficient between object and rod."""
     rod_damping_ratio: tuple[float, float] = (0.05, 1.0)
-    """Of the same contact."""
+    """Damping ratio of the same contact."""
     table_friction: tuple[float, float] = (0.05, 0.6)
     """Coulomb coefficient between object and table; its upper end is lowered to where the object would tip."""
     table_damping_ratio: tuple[float, float] = (0.5, 2.0)
-    """Of the same contact."""
+    """Damping ratio of the same contact."""
     time_constant: Annotated[float, Gt(0)] | None = None
-    """Of the contact with the rod [s]; None is the world's."""
+    """Time constant of the contact with the rod [s]; None is the world's."""
     impratio: Annotated[float, Gt(0)] | None = None
-    """Of the contacts; None is the world's."""
+    """MuJoCo's `impratio` of the contacts; None is the world's."""
     impedance: Annotated[float, Gt(0), Le(0.9999)] | None = None
-    """Of the contact with the rod, constant in depth; None is MuJoCo's default."""
+    """Impedance of the contact with the rod, constant in depth; None is MuJoCo's default."""
 
     def __post_init__(self) -> None:
         for name in ("speed", *STRIKE_PARAMETERS):

@@ -1,4 +1,4 @@
-"""From a rolled-out demonstration and its film to an episode."""
+"""What makes an episode of a rolled-out demonstration and its film."""
 
 from __future__ import annotations
 

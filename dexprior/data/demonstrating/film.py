@@ -123,6 +123,6 @@ class FilmCrew:
         return eye
 
     def _metres(self, z: Float32[np.ndarray, "time size size"]) -> Float32[np.ndarray, "time size size"]:
-        """Of MuJoCo's depth buffer: 1 at the near plane, 0 at the far one, linear in 1 / depth."""
+        """Metres of MuJoCo's depth buffer: 1 at the near plane, 0 at the far one, linear in 1 / depth."""
         inverse = 1.0 / self._far + z.astype(np.float64) * (1.0 / self._near - 1.0 / self._far)
         return np.where(z > 0, 1.0 / inverse, 0.0).astype(np.float32)

@@ -53,7 +53,7 @@ class TaskDemonstrationConfig:
     depth: tuple[str, ...] = ("front",)
     """Cameras whose depth is kept as well."""
     points: Annotated[int, Ge(8)] = 64
-    """In the object cloud."""
+    """Points in the object cloud."""
     workers: Annotated[int, Ge(0)] = 0
     """Processes; 0 takes one per core, at most eight."""
     refine: RefineConfig = RefineConfig()

@@ -157,10 +157,10 @@ class Imported:
     """Where the data set comes from."""
     views: tuple[View, ...] = ()
     hands: tuple[HandTrajectory, ...] = ()
-    """At most one of each side."""
+    """Hands, at most one of each side."""
     objects: tuple[ObjectTrajectory, ...] = ()
     meshes: Mapping[str, Mesh] = field(default_factory=dict)
-    """By object name."""
+    """Meshes by object name."""
     target: str | None = None
     """Name of the object that the hand acts on."""
     wrench: WrenchTrack | None = None

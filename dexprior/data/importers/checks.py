@@ -74,7 +74,7 @@ def measured(*arrays: np.ndarray) -> Bool[np.ndarray, " time"]:
 
 
 def last_measured(valid: Bool[np.ndarray, " time"], what: str) -> np.ndarray:
-    """For each frame, the last valid one before it (the first one for the frames before any).
+    """The last valid frame before each one (the first one for the frames before any).
 
     Raises:
         BadInput: no frame is valid.

@@ -1,4 +1,4 @@
-"""From what an importer found to an episode of ours: one camera, one hand or two, one object, and its cloud."""
+"""What an importer found becomes an episode of ours: one camera, one hand or two, one object, and its cloud."""
 
 from __future__ import annotations
 

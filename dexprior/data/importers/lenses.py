@@ -64,7 +64,7 @@ def straightened(load: Load, lens: Lens, K: Float[np.ndarray, "3 3"], height: in
 
     @lru_cache(maxsize=2)
     def corners(rows: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of each pixel the four that it lies between, as places in a flat picture, and their weights."""
+        """The four places that each pixel lies between, in a flat picture, and their weights."""
         place = np.stack(np.meshgrid(np.arange(columns) + 0.5, np.arange(rows) + 0.5), axis=-1)
         scale = np.array([width / columns, height / rows])
         ray = (place * scale - K[:2, 2]) / K[[0, 1], [0, 1]]

@@ -169,7 +169,7 @@ def _is_picture(data: Any) -> bool:
 
 
 def _cameras(pictures: Mapping[str, Any]) -> dict[str, Any]:
-    """By the camera's name: the stream's, without `_image` unless two would be called alike."""
+    """Cameras by name: the stream's, without `_image` unless two would be called alike."""
     names = [key.removeprefix("obs.") for key in pictures]
     short = [name.removesuffix("_image") for name in names]
     return {(a if short.count(a) == 1 else b): data for a, b, data in zip(short, names, pictures.values())}

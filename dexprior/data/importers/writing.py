@@ -1,4 +1,4 @@
-"""From what an importer found to what training reads: our episodes, and records of what is less than one.
+"""What an importer found becomes what training reads: our episodes, and records of what is less than one.
 
 OUT/index.jsonl, OUT/000012.*       episodes, as `dexprior.data.episodes` has them
 OUT/records/000013.safetensors      what lacks a part of an episode: hands, objects, wrench, signals

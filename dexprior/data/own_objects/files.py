@@ -147,7 +147,8 @@ def _check_size(points: Float[np.ndarray, "point 3"], path: Path, units: str) ->
 
 
 def _outward(cloud: Float[np.ndarray, "point 6"]) -> bool:
-    """By the divergence theorem: on an even cloud of a closed surface the mean of p . n has the sign of the volume."""
+    """Whether normals point outwards, by the divergence theorem: on an even cloud of a closed surface the mean of p . n
+    has the sign of the volume."""
     return bool(np.einsum("ij,ij->i", cloud[:, :3] - cloud[:, :3].mean(axis=0), cloud[:, 3:]).mean() > 0)
 
 

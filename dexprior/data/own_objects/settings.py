@@ -26,7 +26,7 @@ class OwnObjectConfig:
     at: tuple[float, ...] | None = None
     """Stand the object on the table there: x,y or x,y,yaw [m, rad]; as it lies in the file when omitted."""
     units: Literal["m", "cm", "mm"] = "m"
-    """Of the file."""
+    """Units of the file."""
     normals: Literal["given", "estimate"] = "given"
     """Estimate those of a point cloud, which must then show the object from all sides."""
     side: Literal["right", "left"] = "right"

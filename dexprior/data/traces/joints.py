@@ -35,7 +35,7 @@ class MotionColumns:
 
     t: str
     seconds: float
-    """Of one unit of `t`."""
+    """Seconds in one unit of `t`."""
     joints: dict[str, tuple[str, str]]
     """Columns of command and measurement by joint."""
     notes: tuple[str, ...]

@@ -39,7 +39,7 @@ class RobotState:
     opening: float
     """Distance between the pads [m]."""
     wrench: Float[np.ndarray, " 6"]
-    """Of the environment on the tool at this moment, wrist frame [N, N m]."""
+    """Wrench of the environment on the tool at this moment, wrist frame [N, N m]."""
     peak_force: float
     """Largest norm of the force since the state before [N]: an impact lasts milliseconds, a period forty."""
     touch: Float[np.ndarray, " finger"]
@@ -47,7 +47,7 @@ class RobotState:
     cloud: Float[np.ndarray, "point 3"]
     """Object points that the cell's camera measured, base frame [m]."""
     truth: Truth | None = None
-    """From a tracker, where the cell has one (n = 1)."""
+    """What a tracker says, where the cell has one (n = 1)."""
 
     def __post_init__(self) -> None:
         check = Checker(self)

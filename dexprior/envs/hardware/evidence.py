@@ -43,7 +43,7 @@ class Evidence:
     t: float
     """Monotonic seconds of the host."""
     t_device: float | None
-    """On the device's clock, of the state that was known; None before the first."""
+    """Time on the device's clock, of the state that was known; None before the first."""
     verdict: Verdict
     rule: Rule
     """The rule that decided; `all` where every rule was kept."""
@@ -53,7 +53,7 @@ class Evidence:
     unit: str
     message: str
     seq: int | None = None
-    """Of the command, as its sender counts; None for a decision about a state."""
+    """Number of the command, as its sender counts; None for a decision about a state."""
     command: tuple[float, ...] | None = None
     """The command's numbers as asked for, not finite ones included."""
     gripper: float | None = None

@@ -74,7 +74,8 @@ class GateConfig:
     max_command_age: Annotated[float, Gt(0)] = 0.2
     """Between deciding on a command and sending it, either way [s]: one from the future has a bad clock."""
     max_state_age: Annotated[float, Gt(0)] = 0.5
-    """Of the state that a command is judged by, and of how far two clocks may run apart between two states [s]."""
+    """Largest age of the state that a command is judged by, and how far two clocks may run apart between two states
+    [s]."""
     max_frozen: Annotated[int, Ge(1)] = 3
     """States in a row in which the device's clock, or the joints of a robot that was told to move, may stand."""
     max_unread: Annotated[int, Ge(1)] = 1

@@ -155,7 +155,7 @@ def _boxes(task: Task) -> tuple[Box, tuple[Box, ...]]:
 
 
 def _box(low: Any, high: Any) -> Box:
-    """To the millimetre, outwards."""
+    """The box to the millimetre, outwards."""
     inner, outer = np.floor(np.asarray(low) * 1e3 + 1e-6) / 1e3, np.ceil(np.asarray(high) * 1e3 - 1e-6) / 1e3
     return Box(low=tuple(inner.tolist()), high=tuple(outer.tolist()))
 

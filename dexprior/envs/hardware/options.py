@@ -17,7 +17,7 @@ __all__ = ["LIMITS", "PROTOCOL", "VERSION", "HardwareOptions"]
 
 PROTOCOL, VERSION = "dexprior.gate", 4
 LIMITS = ServingLimits(idle=86_400.0)
-"""Of gate and robot: a stop connection is silent until it is needed, and a dead client closes its socket."""
+"""Limits of gate and robot: a stop connection is silent until it is needed, and a dead client closes its socket."""
 
 
 @config
@@ -31,7 +31,7 @@ class HardwareOptions:
     realtime_kernel: bool = True
     """Whether a Franka is only driven from a kernel with real-time priorities."""
     port: Annotated[int, Ge(1)] | None = None
-    """Of a loopback robot that runs already; None starts one, which ends with the gate."""
+    """Port of a loopback robot that runs already; None starts one, which ends with the gate."""
     gate: dict[str, Any] = field(default_factory=dict)
     """Settings of `GateConfig` that differ from what the robot's entry in the catalog and the task's scene say."""
     seed: Annotated[int, Ge(0)] = 0

@@ -17,15 +17,15 @@ class RobotProfile:
     """One robot. Its number of joints, their limits and its kinematics are those of the rig."""
 
     arm: str
-    """In the catalog of `dexprior.robots`, as all arms."""
+    """Name of the arm in the catalog of `dexprior.robots`, as all arms have."""
     end: str
     """End effector in the same catalog."""
     deceleration: Annotated[float, Gt(0)]
-    """Of the tool when it is stopped, or when commands stop coming [m/s^2]."""
+    """Deceleration of the tool when it is stopped, or when commands stop coming [m/s^2]."""
     angular_deceleration: Annotated[float, Gt(0)]
-    """Of the tool's rotation [rad/s^2]."""
+    """Deceleration of the tool's rotation [rad/s^2]."""
     lag: Annotated[float, Ge(0)]
-    """By which the tool follows its commands [s]."""
+    """Time by which the tool follows its commands [s]."""
     watchdog: Annotated[float, Gt(0)] = 0.02
     """How long after its period a command goes on for want of the next one, before the robot slows down [s]: by so much
     may a command be late."""

@@ -80,7 +80,7 @@ class HybridBackend(SimBackend):
         phi: Float[np.ndarray, " parameter"] | None = None,
         **options: Any,
     ) -> HybridBackend:
-        """With a collision model from disk (`dexprior.collision/1`).
+        """The backend with a collision model from disk (`dexprior.collision/1`).
 
         Args:
             task, n, options: as for the class.

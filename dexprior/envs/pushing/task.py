@@ -32,9 +32,9 @@ class PushingTask:
     """Segment, limits and rewards."""
 
     length: Annotated[float, Gt(0)] = 0.3
-    """Of the segment [m]."""
+    """Length of the segment [m]."""
     width: Annotated[float, Gt(0)] = 0.08
-    """Of the safe zone about the segment [m]; the object's centre of mass must come to rest inside."""
+    """Width of the safe zone about the segment [m]; the object's centre of mass must come to rest inside."""
     reached: Annotated[float, Gt(0)] = 0.04
     """Distance at which the sub-goal counts as reached [m]."""
     max_strikes: Annotated[int, Ge(1)] = 8
@@ -50,7 +50,7 @@ class PushingTask:
     economy: Annotated[float, Ge(0)] = 2.0
     """Reward for using few strikes."""
     penalty: Annotated[float, Ge(0)] = 5.0
-    """For leaving the safe zone."""
+    """Penalty for leaving the safe zone."""
 
     def __post_init__(self) -> None:
         if not 0.01 <= self.speed[0] < self.speed[1]:

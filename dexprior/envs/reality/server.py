@@ -40,9 +40,9 @@ class ServedWorld(Service):
     protocol, version, name = messages.PROTOCOL, messages.VERSION, "reality server"
 
     backend: Backend
-    """With n = 1."""
+    """Backend with n = 1."""
     family: ParameterFamily
-    """Of the values that each instance gets, whatever the client's instance says."""
+    """Family of the values that each instance gets, whatever the client's instance says."""
     values: np.ndarray
     """These values, in the order of the family's names."""
     engine: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -13,7 +14,10 @@ from dexprior.errors import BadInput, UnknownName
 from dexprior.worlds.tasks import Player, RigState, TaskWorlds, Truth, episode, expert_of
 from dexprior.worlds.viewer import Viewer
 
-__all__ = ["Played", "play", "player_of"]
+if TYPE_CHECKING:
+    from dexprior.envs.tasks.vector import TaskVectorEnv
+
+__all__ = ["Played", "play", "play_policy", "player_of"]
 
 Kind = Literal["expert", "random", "still"]
 
@@ -87,3 +91,34 @@ def play(worlds: TaskWorlds, player: Player, *, film: Film | None = None, viewer
             if not viewer.open:
                 break
     return Played(solved=np.array(task.success(step.truth)), lost=lost, reward=total / (step.number + 1))
+
+
+def play_policy(
+    env: TaskVectorEnv,
+    act: Callable[[dict[str, np.ndarray]], Float[np.ndarray, "n action"]],
+    *,
+    film: Film | None = None,
+    viewer: Viewer | None = None,
+) -> Played:
+    """One episode of a policy in every world, from a reset on; it sees what the environment shows and no more.
+
+    Args:
+        env: whose worlds do not restart by themselves.
+        act: observations to actions.
+        film: as in `play`.
+        viewer: as in `play`.
+    """
+    observation, info = env.reset()
+    lost, total, taken = np.zeros(env.num_envs, dtype=bool), np.zeros(env.num_envs), 0
+    if film is not None:
+        film.shoot()
+    for _ in range(env.task.steps):
+        observation, reward, terminated, _, info = env.step(act(observation))
+        lost, total, taken = lost | terminated, total + reward, taken + 1
+        if film is not None:
+            film.shoot()
+        if viewer is not None:
+            viewer.show(env.worlds.data(0)[1])
+            if not viewer.open:
+                break
+    return Played(solved=np.array(info["success"]), lost=lost, reward=total / taken)

@@ -189,7 +189,7 @@ class TaskVectorEnv(NotCopied, gymnasium.vector.VectorEnv):
         return np.flatnonzero(mask)
 
     def _picked(self, many: int, worlds: np.ndarray) -> np.ndarray:
-        """At random one of so many instances for each of some worlds."""
+        """One of so many instances, at random, for each of some worlds."""
         if not self._own:
             return self.np_random.integers(many, size=len(worlds))
         return np.concatenate([self._generator(k).integers(many, size=1) for k in worlds])

@@ -66,7 +66,7 @@ class FlowComponent:
         return np.log(self.slope + bumps @ np.array(self.heights))
 
     def inverse(self, target: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Of `rise`, by bisection: heights are bounded, so that the slope alone brackets the root."""
+        """Inverse of `rise`, by bisection: heights are bounded, so that the slope alone brackets the root."""
         low, high = (target - sum(self.heights)) / self.slope, target / self.slope
         for _ in range(_BISECTIONS):
             middle = 0.5 * (low + high)
@@ -88,7 +88,7 @@ class Flow(Density):
     kind: ClassVar[DensityKind] = "flow"
     names: tuple[str, ...]
     mean: Float[np.ndarray, " parameter"]
-    """Of the line coordinates."""
+    """Mean of the line coordinates."""
     std: Float[np.ndarray, " parameter"]
     components: tuple[FlowComponent, ...]
 

@@ -41,7 +41,7 @@ class Particles(Density):
     kind: ClassVar[DensityKind] = "particles"
     names: tuple[str, ...]
     values: Float[np.ndarray, "particle parameter"]
-    """In the parameters' own units."""
+    """Values in the parameters' own units."""
     weights: Float[np.ndarray, " particle"]
     """Not negative; they need not sum to one."""
     resampling: Resampling = "smoothed"

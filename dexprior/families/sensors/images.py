@@ -25,7 +25,7 @@ class RollingShutterConfig:
     """How long a frame takes to read."""
 
     readout: Annotated[float, Ge(0)] = 0.02
-    """From the first to just after the last row [s]."""
+    """Time from the first to just after the last row [s]."""
     downwards: bool = True
     """Whether the first row is the top one."""
 

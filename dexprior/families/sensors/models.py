@@ -27,17 +27,17 @@ class SensorModels:
     """Which are on; each may be on alone, and all together."""
 
     encoder: EncoderConfig | None = None
-    """Of every hinge of the robots."""
+    """Encoder of every hinge of the robots."""
     force_torque: ForceTorqueConfig | None = None
-    """At every wrist."""
+    """Sensor of force and torque at every wrist."""
     tactile: TactileConfig | None = None
-    """Of every fingertip."""
+    """Tactile sensor of every fingertip."""
     sight: SightConfig | None = None
-    """Of the camera that points of objects come from: it does not see through things."""
+    """Sight of the camera that points of objects come from: it does not see through things."""
     observation: TransportConfig | None = None
-    """On the way of observations, one packet a control period."""
+    """Link that observations take, one packet a control period."""
     command: TransportConfig | None = None
-    """On the way of actions, one packet a control period."""
+    """Link that actions take, one packet a control period."""
 
     @property
     def active(self) -> tuple[str, ...]:

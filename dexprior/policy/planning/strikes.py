@@ -62,7 +62,7 @@ class PlanConfig:
     orientation_weight: Annotated[float, Ge(0)] | None = None
     """w of the cost [m/rad]; None takes the radius of gyration."""
     initial_std: Annotated[float, Gt(0)] = 0.2
-    """Of CMA-ES after the first population, on the scale where each range is [-1, 1]."""
+    """Standard deviation of CMA-ES after the first population, on the scale where each range is [-1, 1]."""
     elite_share: Annotated[float, Gt(0), Lt(1)] = 0.2
     """Share of a population that the cross-entropy method fits."""
 

@@ -37,9 +37,9 @@ class RouteRun:
     deviation: Float[np.ndarray, "run segment"]
     """Angle to each sub-goal's orientation when it was reached [rad]; NaN where it was not."""
     poses: tuple[Float[np.ndarray, "rest 3"], ...]
-    """Of each run: where the object started, and where it stopped after each strike."""
+    """Poses of each run: where the object started, and where it stopped after each strike."""
     actions: tuple[Strikes, ...]
-    """Of each run: the strikes."""
+    """Actions of each run: the strikes."""
 
     @property
     def success(self) -> Bool[np.ndarray, " run"]:

@@ -27,7 +27,7 @@ class RouteStudyConfig:
     runs: Annotated[int, Ge(1)] = 100
     """Starts of each route."""
     table_seed: Annotated[int, Ge(0)] = 50
-    """Of the motion capture's noise."""
+    """Seed of the motion capture's noise."""
 
     def __post_init__(self) -> None:
         if not self.settings or not self.segments or min(self.segments) < 1:

@@ -39,11 +39,11 @@ class StrikerConfig:
     table_friction: Annotated[float, Gt(0)] | None = None
     """For `hybrid`: Coulomb coefficient on the table, where it is not the world's."""
     torsional_friction: Annotated[float, Ge(0)] | None = None
-    """For `hybrid` [m], where it is not the world's."""
+    """Torsional friction for `hybrid` [m], where it is not the world's."""
     contact_time: Annotated[float, Ge(0)] | None = None
     """For `hybrid`: how long the rod touches [s]; None estimates it."""
     threads: Annotated[int, Ge(1)] = 1
-    """Of MuJoCo's pool; the result does not depend on it."""
+    """Threads of MuJoCo's pool; the result does not depend on it."""
 
     def __post_init__(self) -> None:
         if (self.kind == "hybrid") != (self.surrogate is not None):

@@ -116,7 +116,7 @@ def study_adroit(
 
 
 def _over(arms: dict[str, Any]) -> dict[str, Any]:
-    """By how much the KL exceeds each other arm in the pooled looks, over the seeds that both have."""
+    """How much the KL exceeds each other arm in the pooled looks, over the seeds that both have."""
     if "kl" not in arms:
         return {}
     found = {}

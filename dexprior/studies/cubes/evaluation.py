@@ -89,13 +89,13 @@ class CubeEvaluationConfig:
     """We also learn from first impacts whose second corner is only this far from the table [m], as our cube has all its
     corners; the scored ones are single-corner impacts."""
     simulation: SimulationConfig = field(default_factory=lambda: SimulationConfig(substeps=16, threads=2))
-    """Of the tuned MuJoCo; it steps as finely as ours, since the contacts that it may find are as stiff."""
+    """Simulation of the tuned MuJoCo; it steps as finely as ours, since the contacts that it may find are as stiff."""
     cma: CmaConfig = field(default_factory=lambda: CmaConfig(evaluations=420))
     """Tunes MuJoCo, on each question's own objective."""
     grid: TossGridConfig = field(default_factory=TossGridConfig)
     """Tunes MuJoCo, on each question's own objective."""
     segmentation: SegmentationConfig = field(default_factory=SegmentationConfig)
-    """Of first impacts and flights."""
+    """Segmentation into first impacts and flights."""
     rollout_draws: Annotated[int, Ge(0)] = 4
     """Draws that are scored on whole tosses and sub-trajectories too, which cost most of the time."""
     members: Annotated[int, Ge(2)] = 12
@@ -107,7 +107,7 @@ class CubeEvaluationConfig:
     held_out: Annotated[float, Gt(0.0), Lt(1.0)] = 0.5
     """Share of the recordings to score on, where one file serves for both."""
     resamples: Annotated[int, Ge(10)] = 1000
-    """Of recordings and draws, for the intervals."""
+    """Resamples of recordings and draws, for the intervals."""
 
 
 def evaluate_cube(

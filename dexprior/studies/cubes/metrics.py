@@ -81,7 +81,7 @@ def pose_cost(
 
 @dataclass(frozen=True, kw_only=True)
 class WholeTossErrors:
-    """Of one simulator, toss by toss, from frame 0 to the last measured frame."""
+    """Errors of one simulator, toss by toss, from frame 0 to the last measured frame."""
 
     cost: Float[np.ndarray, " toss"]
     """e_q, averaged over the frames after frame 0: the published figures are of this average."""
@@ -152,7 +152,7 @@ def whole_toss_errors(
 
 @dataclass(frozen=True, kw_only=True)
 class SubtrajectoryErrors:
-    """Of one simulator, averaged over the sub-trajectories of each toss that is long enough."""
+    """Errors of one simulator, averaged over the sub-trajectories of each toss that is long enough."""
 
     position: Float[np.ndarray, " toss"]
     """Mean distance of the centres [m]."""

@@ -60,7 +60,7 @@ class FamilyConfig:
     """Parameters that are searched; the others keep the prior's centre. Offsets of the centre of mass fit better and
     predict worse."""
     prior_weight: Annotated[float, Ge(0.0)] = 0.3
-    """Of the prior against one impact or toss."""
+    """Weight of the prior against one impact or toss."""
     saturation: Annotated[float, Gt(0.0)] = 0.1
     """Error that costs half of what a lost impact or toss does."""
     evaluations: Annotated[int, Ge(1)] = 240
@@ -74,7 +74,7 @@ class FamilyConfig:
     impact_substeps: Annotated[int, Ge(16)] = 32
     """MuJoCo steps per frame for first impacts alone."""
     threads: Annotated[int, Ge(0)] = 1
-    """Of MuJoCo's pool (0: all CPUs); results do not depend on it."""
+    """Threads of MuJoCo's pool (0: all CPUs); results do not depend on it."""
 
 
 # --- first impacts ------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ class FirstImpactModel:
     """What the cube does at its first impact."""
 
     phi: Float[np.ndarray, " 9"]
-    """In the order of `CUBE_FAMILY`."""
+    """Parameters in the order of `CUBE_FAMILY`."""
     scatter: Float[np.ndarray, "6 6"]
     """Covariance of the misfit in the contact frame, over the squared speed before (kinetic-energy norm)."""
     settings: FamilyConfig
@@ -220,16 +220,16 @@ class CubeSimulator:
     """A toss of the family's cube; with `jitter` above zero each toss draws its own parameters."""
 
     phi: Float[np.ndarray, " 9"]
-    """In the order of `CUBE_FAMILY`."""
+    """Parameters in the order of `CUBE_FAMILY`."""
     scale: CubeScale
-    """Of lengths, gravity and the table."""
+    """Scale of lengths, gravity and the table."""
     jitter: float = 0.0
     """Share of the declared scatter: 12 % of friction, 30 % of damping ratio, time constant and impratio, 10 % of
     inertia."""
     substeps: int = 16
     """MuJoCo steps per frame."""
     threads: int = 1
-    """Of MuJoCo's pool."""
+    """Threads of MuJoCo's pool."""
 
     def rollout(
         self, initial_states: Float[np.ndarray, "toss 13"], steps: int, seed: int = 0

@@ -1,4 +1,4 @@
-"""From trajectories to single impacts: flight before, touch, flight after.
+"""Single impacts, cut from trajectories: flight before, touch, flight after.
 
 An impact of the recorded cube lasts several frames, so that the frames beside it say little about the velocities before
 and after. Both are taken from fits of free flight over many frames, and carried along the fitted flight to the moment
@@ -63,7 +63,7 @@ class CornerImpacts:
     post: Float[np.ndarray, "impact 6"]
     """Velocity after, carried back along the flight after it to the first touch."""
     arm: Float[np.ndarray, "impact 3"]
-    """From the centre to the touching corner, world frame [m]."""
+    """Arm from the centre to the touching corner, world frame [m]."""
     second: Float[np.ndarray, " impact"]
     """Height of the second lowest corner at the touch [m]."""
     touch: Float[np.ndarray, " impact"]
@@ -73,7 +73,7 @@ class CornerImpacts:
     toss: Int[np.ndarray, " impact"]
     """Row in the tosses that the impacts come from."""
     scale: CubeScale
-    """Of those tosses."""
+    """Scale of those tosses."""
     excluded: Mapping[int, str]
     """Row of each toss without a usable first impact, and why."""
 

@@ -64,7 +64,7 @@ class SimulationConfig:
     impact_seconds: Annotated[float, Gt(0.0)] = 0.06
     """A first impact that has not separated by then is read off there [s]."""
     threads: Annotated[int, Ge(0)] = 1
-    """Of MuJoCo's pool (0: all CPUs); results do not depend on it."""
+    """Threads of MuJoCo's pool (0: all CPUs); results do not depend on it."""
 
 
 @runtime_checkable
@@ -83,9 +83,9 @@ class MujocoTosses:
     """MuJoCo with one set of contact parameters."""
 
     phi: Float[np.ndarray, " 9"]
-    """In the order of `CUBE_PARAMETERS`."""
+    """Parameters in the order of `CUBE_PARAMETERS`."""
     scale: CubeScale
-    """Of lengths, gravity and the table."""
+    """Scale of lengths, gravity and the table."""
     settings: SimulationConfig = field(default_factory=SimulationConfig)
     """How to step."""
 

@@ -194,7 +194,7 @@ _MOMENTS = 12
 
 
 def _features(hand: HandTrajectory, thing: ObjectTrajectory) -> Float[np.ndarray, " number"]:
-    """Of a clip, what contact shows itself in: forces of the fingers, the distance of thumb and index, the object's
+    """What contact shows itself in, of a clip: forces of the fingers, the distance of thumb and index, the object's
     height and speed, at evenly spaced moments."""
     rows = np.linspace(0, len(hand) - 1, _MOMENTS).round().astype(int)
     middle = thing.points.mean(axis=1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["draw_success", "success_over_friction"]
 
 FRICTIONS = (0.1, 0.15, 0.2, 0.3, 0.45, 0.6, 0.8, 1.0, 1.2)
-"""At which gaits are tried."""
+"""Frictions at which gaits are tried."""
 _INSTANCES = 16  # at each
 
 

@@ -42,7 +42,7 @@ class Recovery:
     alarms: dict[str, float]
     """Share of episodes with an alarm, at the widened end of every blamed parameter and side."""
     shares: Float[np.ndarray, " 7"]
-    """Of the second gait; those of the first where there is no side."""
+    """Shares of the second gait; those of the first where there is no side."""
     actions: tuple[str, ...]
 
     def policy(self, before: LabRound) -> Recovering:

@@ -45,7 +45,7 @@ class LabRound:
     family: ParameterFamily
     """What the simulator assumed."""
     success: dict[str, np.ndarray]
-    """Of each instance, by world: `sim`, `real`."""
+    """Success of each instance, by world: `sim`, `real`."""
     causes: dict[str, float]
     probe: Probe
     real: Signals

@@ -24,9 +24,9 @@ class TrainingConfig:
     population: Annotated[int, Ge(4)] = 8
     """Gaits a generation."""
     generations: Annotated[int, Ge(1)] = 12
-    """Of CMA-ES."""
+    """Generations of CMA-ES."""
     instances: Annotated[int, Ge(1)] = 3
-    """Of the task, each at every friction."""
+    """Instances of the task, each at every friction."""
     spread: Annotated[float, Gt(0), Le(1)] = 0.2
     """First standard deviation, in shares of the gait's ranges."""
     start: Annotated[float, Ge(0), Le(1)] = 0.3
@@ -38,25 +38,25 @@ class LabConfig:
     """The two worlds, what is trained, and how much is measured."""
 
     frictions: tuple[float, ...] = (0.75, 0.95, 1.15)
-    """Of the fingertips on the cube, in the simulator."""
+    """Frictions of the fingertips on the cube, in the simulator."""
     held_out: Annotated[float, Gt(0)] = 0.15
-    """Of the other world."""
+    """Friction of the other world."""
     seconds: Annotated[float, Gt(0), Le(6)] = 2.5
-    """In which the cube must stand at its mark."""
+    """Time in which the cube must stand at its mark."""
     panel: Annotated[int, Ge(8)] = 48
     """Instances on which worlds and rounds are compared."""
     repeats: Annotated[int, Ge(2)] = 3
-    """Of a replay in the other world."""
+    """Repeats of a replay in the other world."""
     groups: Annotated[int, Ge(20)] = 140
-    """Of simulated repeats, for the divergence."""
+    """Groups of simulated repeats, for the divergence."""
     null: Annotated[int, Ge(30)] = 40
     """Groups of the simulator for the diagnosis."""
     signatures: Annotated[int, Ge(4)] = 8
-    """Of each cause."""
+    """Signatures of each cause."""
     window: Annotated[float, Gt(0.2)] = 0.8
-    """Of a replay to which parameters are fitted [s]; later, contacts have diverged."""
+    """Length of a replay to which parameters are fitted [s]; later, contacts have diverged."""
     training: TrainingConfig = TrainingConfig()
-    """Of the gait."""
+    """Training of the gait."""
     divergence: DivergenceConfig = DivergenceConfig()
     """When worlds count as parted."""
     update: UpdateConfig = UpdateConfig(

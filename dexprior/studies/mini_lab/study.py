@@ -154,7 +154,7 @@ def run_lab(config: LabConfig, out: str | Path, *, seed: int) -> dict[str, Any]:
 
 
 def untrained_success(config: LabConfig, *, seed: int) -> np.ndarray:
-    """Of the gait that training starts from, on the panel at the simulator's frictions."""
+    """Success of the gait that training starts from, on the panel at the simulator's frictions."""
     task = lab_task()
     family = assumed_family(task, config)
     panel = Panel.sample("lab", task, config.panel, seed=seed, family=family)

@@ -21,7 +21,7 @@ __all__ = ["Outcomes", "cost_of", "episodes", "gait_policy", "repeated", "train_
 
 @dataclass(frozen=True, kw_only=True)
 class Outcomes:
-    """Of n episodes."""
+    """Outcomes of n episodes."""
 
     success: Bool[np.ndarray, " n"]
     """Whether the cube stood at its mark before the time was over, and was never lost."""

@@ -70,7 +70,7 @@ class SlidingInMujoco:
     """The impact of a planar striker, followed by MuJoCo's own sliding; a `StrikeSimulator`."""
 
     impact: PlanarStriker
-    """With friction and contact time of its own."""
+    """An impact with friction and contact time of its own."""
     threads: int = 1
 
     def __call__(self, pose: Float[np.ndarray, "strike 3"], strikes: Strikes) -> Float[np.ndarray, "strike 3"]:
@@ -94,7 +94,7 @@ class FittedStrikers:
     strikers: Mapping[str, StrikeSimulator]
     """Simulators by name; see the module."""
     friction: FrictionEstimate
-    """Of the table."""
+    """Friction of the table."""
     support: FrictionEstimate
     """`support_share` of the object."""
     torsion: FrictionEstimate

@@ -91,17 +91,17 @@ class StrikeStudyConfig:
     test: Annotated[int, Ge(1)] = 100
     """Strikes to score on, per draw."""
     speed: tuple[float, float] = (0.2, 1.0)
-    """Of the rod [m/s], uniform; impact points and deflections cover what the object allows."""
+    """Speed of the rod [m/s], uniform; impact points and deflections cover what the object allows."""
     tuning: TuneStrikesConfig = TuneStrikesConfig()
-    """Of MuJoCo, by CMA-ES."""
+    """Tuning of MuJoCo, by CMA-ES."""
     residual: ResidualConfig = ResidualConfig(noise=0.03)
-    """Of the fine-tuned network; velocities at separation are told within 1 to 4 %."""
+    """Residual of the fine-tuned network; velocities at separation are told within 1 to 4 %."""
     pairs: StrikeSampling = StrikeSampling()
     """Simulated strikes that the published reference learns from, as published."""
     pairs_tuned: StrikeSampling = StrikeSampling(time_constant=0.0008, impratio=10.0, impedance=0.005)
     """The same on the simulator that the distilled network learns from."""
     resamples: Annotated[int, Ge(10)] = 2000
-    """Of settings, draws and strikes, for the intervals."""
+    """Resamples of settings, draws and strikes, for the intervals."""
 
     def __post_init__(self) -> None:
         for name in ("shapes", "settings", "methods"):

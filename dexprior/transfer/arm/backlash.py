@@ -34,7 +34,7 @@ class BacklashFit:
     delay: Estimate | None
     """Lag that is left when the backlash explains its share [s]."""
     reversals: int
-    """Of the command."""
+    """Reversals of the command."""
     reason: str
     """Why it is not identifiable; empty where it is."""
 

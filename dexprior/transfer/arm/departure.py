@@ -27,7 +27,7 @@ class Departure:
     centre: float
     """Median of the residual [rad]."""
     half_width: float
-    """Of the band [rad]."""
+    """Half the width of the band [rad]."""
     score: float
     """Largest distance from the centre, in robust standard deviations."""
 

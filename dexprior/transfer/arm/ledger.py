@@ -123,7 +123,7 @@ class ArmLedger:
 
     @property
     def joints(self) -> tuple[str, ...]:
-        """In the order in which they first appear."""
+        """Joints in the order in which they first appear."""
         return tuple(dict.fromkeys(r.joint for m in self.motions for r in m.joints))
 
     def cells(self, joint: str) -> list[tuple[str, JointRecord]]:

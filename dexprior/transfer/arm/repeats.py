@@ -32,7 +32,7 @@ class NoiseFloor:
 
     repeats: int
     period: float | None
-    """Of the command [s]."""
+    """Period of the command [s]."""
     scale: Estimate | None
     """Standard deviation from repeat to repeat, mean over the phase, not below what the encoder's steps
     alone give [rad]; None with fewer than two repeats."""
@@ -105,7 +105,8 @@ def noise_floor(
 
 
 def block_length(floor: NoiseFloor, t: Float[np.ndarray, " time"], settings: ArmReportConfig) -> float:
-    """Of the bootstrap [s]: as set, or a whole period where the command repeats at least eight times."""
+    """Length of the bootstrap's blocks [s]: as set, or a whole period where the command repeats at least eight
+    times."""
     if floor.period is not None and floor.period > settings.block and floor.period * 8 <= t[-1] - t[0]:
         return floor.period
     return settings.block

@@ -34,13 +34,14 @@ def write_arm_report(ledger: ArmLedger, out: str | Path) -> Path:
         f"{len(ledger.motions)} motions, {sum(m.log.seconds for m in ledger.motions):.0f} s, {len(ledger.joints)} "
         f"joints; intervals are {ledger.settings.level:.0%}",
     )
-    _summary(page, ledger, data["next_steps"])
+    _next(page, ledger, data["next_steps"])
+    for motion in ledger.motions:
+        _motion(page, motion, ledger)
+    _summary(page, ledger)
     _lag(page, ledger)
     _backlash(page, ledger)
     _noise(page, ledger)
     _departures(page, ledger)
-    for motion in ledger.motions:
-        _motion(page, motion, ledger)
     _method(page, ledger)
     return page.write(out / "report.html")
 
@@ -185,7 +186,7 @@ def clock_drifts(ledger: ArmLedger) -> list[str]:
     return found
 
 
-def _summary(page: Page, ledger: ArmLedger, steps: list[str]) -> None:
+def _next(page: Page, ledger: ArmLedger, steps: list[str]) -> None:
     page.section("What to do next")
     for step in steps:
         page.text(step)
@@ -194,6 +195,10 @@ def _summary(page: Page, ledger: ArmLedger, steps: list[str]) -> None:
     for motion in ledger.motions:
         for note in motion.log.notes:
             page.text(f"Take care: {motion.log.name}, {note}.", warn=True)
+
+
+def _summary(page: Page, ledger: ArmLedger) -> None:
+    page.section("Joint by joint")
     rows = []
     for joint in ledger.joints:
         p = ledger.pooled(joint)

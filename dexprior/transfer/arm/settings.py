@@ -31,7 +31,7 @@ class ArmReportConfig:
     draws: Annotated[int, Ge(50)] = 400
     """Draws of the bootstrap."""
     level: float = 0.95
-    """Of all intervals."""
+    """Level of all intervals."""
     threshold: float = 6.0
     """Half width of the band around the prediction, in robust standard deviations of the residual."""
     run: float = 0.1

@@ -84,7 +84,7 @@ class Noise:
             raise BadInput(f"{self}: the rate must lie within 0..1, the correlation within 0..1, below 1")
 
     def variance(self, c: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-        """Of one pair's difference, where collection gains c; rates are kept 0.02 off their ends."""
+        """Variance of one pair's difference, where collection gains c; rates are kept 0.02 off their ends."""
         p, q = np.clip(self.base, 0.02, 0.98), np.clip(self.base + c, 0.02, 0.98)
         vp, vq = p * (1 - p), q * (1 - q)
         return vp + vq - 2 * self.pairing * np.sqrt(vp * vq)
@@ -95,11 +95,11 @@ class Belief:
     """A posterior of the contributions; new counts make a new one."""
 
     prior: Float[np.ndarray, "gap c"]
-    """Of each gap's contribution, in the order of GAPS, as masses on the grid."""
+    """Prior of each gap's contribution, in the order of GAPS, as masses on the grid."""
     evidence: Float[np.ndarray, " total"]
     """Likelihood of a measured sim - real, given T."""
     unknown_variance: float = 0.0
-    """Of what is no gap's, where the evidence holds a measured sim - real."""
+    """Variance of what is no gap's, where the evidence holds a measured sim - real."""
     counts: Mapping[str, PairCounts] = field(default_factory=dict)
 
     @classmethod
@@ -149,7 +149,7 @@ class Belief:
         return cls(prior / prior.sum(axis=1, keepdims=True), evidence, scatter)
 
     def updated(self, counts: Mapping[str, PairCounts]) -> Belief:
-        """With more pairs, by gap.
+        """This belief with more pairs, by gap.
 
         Raises:
             UnknownName: a gap that there is not.
@@ -176,24 +176,24 @@ class Belief:
 
     @property
     def mean(self) -> float:
-        """Of T."""
+        """Mean of T."""
         return float(self.total @ _T)
 
     @property
     def variance(self) -> float:
-        """Of T."""
+        """Variance of T."""
         return float(self.total @ (_T - self.mean) ** 2)
 
     def variance_of_sum(self) -> float:
-        """Of T without the measured gap: a sum over gaps."""
+        """Variance of T without the measured gap: a sum over gaps."""
         return float(sum(mass @ (_C - mass @ _C) ** 2 for mass in self.factors))
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Of T, with equal tails."""
+        """Interval of T, with equal tails."""
         return _quantiles(_T, self.total, level)
 
     def width(self, level: float = 0.95) -> float:
-        """Of that interval."""
+        """Width of that interval."""
         low, high = self.interval(level)
         return high - low
 

@@ -73,7 +73,7 @@ class PlanConfig:
     """How it is verified that the gap closed."""
 
     def noise(self, protocol: Protocol) -> Noise:
-        """Of a pair of a protocol."""
+        """Noise of a pair of a protocol."""
         return Noise(self.real, protocol.pairing)
 
     def contributions(self) -> dict[str, Contribution]:
@@ -103,11 +103,11 @@ class Step:
     protocol: str
     pairs: int
     hours: float
-    """With opening the protocol, where this is its first block [h]."""
+    """Hours of the step, with opening the protocol where this is its first block [h]."""
     total_hours: float
     """Up to its end [h]."""
     expected_width: float
-    """Of the 95 % interval of the closable gap after it, were it normal."""
+    """Width of the 95 % interval of the closable gap after it, were it normal."""
     reason: str
     """`required` or `information`."""
 
@@ -123,16 +123,17 @@ class CollectionPlan:
     protocols: dict[str, Protocol]
     steps: tuple[Step, ...]
     table: tuple[dict[str, Any], ...]
-    """Of every protocol: hours to open, information and hours of a first block, their ratio, pairs that are planned."""
+    """A row of every protocol: hours to open, information and hours of a first block, their ratio, pairs that are
+    planned."""
     trials: tuple[Trial, ...]
     preregistration: dict[str, Any]
     preregistration_hash: str
     width_before: float
-    """Of the 95 % interval of the closable gap."""
+    """Width of the 95 % interval of the closable gap."""
 
     @property
     def pairs(self) -> dict[str, int]:
-        """Of each planned protocol, in the order in which they are opened."""
+        """Pairs of each planned protocol, in the order in which they are opened."""
         found: dict[str, int] = {}
         for step in self.steps:
             found[step.protocol] = found.get(step.protocol, 0) + step.pairs
@@ -140,7 +141,7 @@ class CollectionPlan:
 
     @property
     def hours(self) -> float:
-        """Of the robot, the verification included [h]."""
+        """Hours of the robot, the verification included [h]."""
         return self.settings.panel.hours + (self.steps[-1].total_hours if self.steps else 0.0)
 
     def belief(self) -> Belief:

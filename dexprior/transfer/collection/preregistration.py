@@ -33,13 +33,13 @@ class Panel:
     pairs: Annotated[int, Ge(5)] = 80
     """Instances, each run by the policy before and after."""
     pair_hours: Annotated[float, Gt(0)] = 0.1
-    """Of one of them [h]."""
+    """Hours of one of them [h]."""
     alpha: Annotated[float, Gt(0), Lt(1)] = 0.05
     """Probability of claiming a difference that is none."""
     early: Annotated[float, Gt(0), Lt(1)] = 0.01
     """The part of it that stopping early may use."""
     power: Annotated[float, Gt(0), Lt(1)] = 0.8
-    """With which the detectable difference is stated."""
+    """Power with which the detectable difference is stated."""
     loss: Annotated[float, Ge(0), Lt(0.5)] = 0.08
     """Share of pairs that are thought to be solved only before."""
     margin: Annotated[float, Gt(0), Le(1)] = 0.15
@@ -47,7 +47,7 @@ class Panel:
 
     @property
     def hours(self) -> float:
-        """Of the robot [h]."""
+        """Hours of the robot [h]."""
         return self.pairs * self.pair_hours
 
 

@@ -25,7 +25,7 @@ class Recorded:
     unit: str
     """SI unit; `1` for pure numbers, `px` for pictures."""
     rate: float
-    """At least [Hz]."""
+    """Smallest rate [Hz]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +40,11 @@ class Protocol:
     amount: str
     """How much is collected before the pairs are run."""
     setup_hours: float
-    """Of a robot that is being fitted, calibrated or moved [h]."""
+    """Hours of a robot that is being fitted, calibrated or moved [h]."""
     collection_hours: float
-    """Of the collection [h]."""
+    """Hours of the collection [h]."""
     pair_hours: float
-    """Of one pair of runs, or of three where there is a comparison, resets included [h]."""
+    """Hours of one pair of runs, or of three where there is a comparison, resets included [h]."""
     pairing: float
     """Correlation of the outcomes of a pair that is planned with."""
     conditions: dict[str, tuple[str, ...]]
@@ -213,7 +213,7 @@ PROTOCOLS: dict[str, Protocol] = {
         ),
     )
 }
-"""By name; one a gap."""
+"""Protocols by name; one a gap."""
 
 
 def read_protocols(path: str | Path | None) -> dict[str, Protocol]:

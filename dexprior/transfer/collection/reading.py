@@ -33,13 +33,13 @@ class Reading:
     """What a filled sheet says."""
 
     counts: dict[str, PairCounts]
-    """By protocol."""
+    """Counts by protocol."""
     voided: dict[str, int]
     """Pairs that hardware or an operator ended, by protocol."""
     before: Belief
     after: Belief
     comparisons: dict[str, dict[str, Any]]
-    """With what was collected against the comparison, by protocol: Tango's interval, exact McNemar test."""
+    """Comparison with what was collected against it, by protocol: Tango's interval, exact McNemar test."""
     verdict: Verdict | None
     """None: no pair of the verification was run."""
     episodes: tuple[dict[str, str], ...]

@@ -27,11 +27,11 @@ class ConditioningConfig:
     """How the posterior is found and judged."""
 
     sampler: SamplerConfig = SamplerConfig()
-    """Of the posterior."""
+    """Sampler of the posterior."""
     verdict: VerdictConfig = VerdictConfig()
-    """Of flags and coverage."""
+    """Verdict on flags and coverage."""
     population: Annotated[int, Ge(4)] = 16
-    """Of the search for the best fit."""
+    """Population of the search for the best fit."""
     evaluations: Annotated[int, Ge(0)] = 1000
     """Simulations of that search; 0 takes the best particle."""
 

@@ -33,13 +33,13 @@ class LaplaceConfig:
     search: ConditioningConfig = ConditioningConfig()
     """Its search for the best fit, from which the mode is refined, is what counts here."""
     verdict: VerdictConfig = VerdictConfig()
-    """Of flags and coverage."""
+    """Verdict on flags and coverage."""
     iterations: Annotated[int, Ge(1)] = 50
-    """Of the refinement."""
+    """Iterations of the refinement."""
     step: Annotated[float, Gt(0)] = 1e-3
-    """Of finite differences on the line."""
+    """Step of finite differences on the line."""
     draws: Annotated[int, Ge(64)] = 2048
-    """Of the normal, for the flags and the family."""
+    """Draws of the normal, for the flags and the family."""
 
 
 def laplace(

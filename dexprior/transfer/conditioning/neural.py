@@ -28,9 +28,9 @@ class NeuralConfig:
     simulations: Annotated[int, Ge(100)] = 5000
     """Draws of the family that are simulated."""
     draws: Annotated[int, Ge(64)] = 1024
-    """Of the posterior."""
+    """Draws of the posterior."""
     verdict: VerdictConfig = VerdictConfig()
-    """Of flags and coverage."""
+    """Verdict on flags and coverage."""
 
 
 def neural(

@@ -32,9 +32,9 @@ class Observations:
 
     values: Float[np.ndarray, "repeat summary"]
     names: tuple[str, ...] = ()
-    """Of the summaries; numbers by default."""
+    """Names of the summaries; numbers by default."""
     groups: tuple[str, ...] = ()
-    """Of each summary, by what its noise has in common; each its own by default."""
+    """Group of each summary, by what its noise has in common; each its own by default."""
     noise: Float[np.ndarray, " summary"] | None = None
     """Standard deviations, where they are known; None takes them from repeats, or from the misfit of a single one."""
 
@@ -156,7 +156,7 @@ class Observations:
         return np.sqrt(self._within / ((self.repeats - 1) * sizes))[self._group_of]
 
     def log_likelihood(self, predicted: Float[np.ndarray, "n summary"]) -> Float[np.ndarray, " n"]:
-        """Of each prediction, but for a constant; -inf where one is not finite."""
+        """Logarithm of each prediction's likelihood, but for a constant; -inf where one is not finite."""
         with np.errstate(invalid="ignore", over="ignore"):
             apart = (self.mean - predicted) ** 2
             if self.noise is not None:

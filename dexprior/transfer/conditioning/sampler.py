@@ -33,7 +33,7 @@ class SamplerConfig:
     unmoved: Annotated[float, Gt(0), Lt(1)] = 0.02
     """Moves end once this share at most stands where it was copied to."""
     moves: Annotated[int, Ge(8)] = 40
-    """At most, after each rise."""
+    """Moves after each rise, at most."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,9 @@ class Samples:
     values: Float[np.ndarray, "particle parameter"]
     log_likelihood: Float[np.ndarray, " particle"]
     powers: tuple[float, ...]
-    """Of the likelihood, one a stage; the last is 1."""
+    """Powers of the likelihood, one a stage; the last is 1."""
     moves: int
-    """In all stages."""
+    """Moves in all stages."""
     accepted: float
     """Share of the last stage's proposals."""
 

@@ -30,7 +30,7 @@ class CheckedSimulator:
         self.asked = 0
         """Parameter sets so far."""
         self.failed = 0
-        """Of which so many had a summary that is not finite."""
+        """How many of them had a summary that is not finite."""
 
     def __call__(self, values: Float[np.ndarray, "n parameter"]) -> Float[np.ndarray, "n summary"]:
         """Predictions; rows that are not finite are left as they are.
@@ -51,5 +51,5 @@ class CheckedSimulator:
         return predicted
 
     def log_likelihood(self, values: Float[np.ndarray, "n parameter"]) -> Float[np.ndarray, " n"]:
-        """Of parameter sets; -inf where the simulator has no finite answer."""
+        """Logarithm of the likelihood of parameter sets; -inf where the simulator has no finite answer."""
         return self._observations.log_likelihood(self(values))

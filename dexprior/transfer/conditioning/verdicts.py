@@ -33,7 +33,7 @@ class VerdictConfig:
     alpha: Annotated[float, Gt(0), Lt(1)] = 0.01
     """p value of the best fit below which no member of the family explains the traces."""
     density: DensityKind = "particles"
-    """Of the conditioned family."""
+    """Density of the conditioned family."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,11 +47,12 @@ class Conditioned:
     values: Float[np.ndarray, "particle parameter"]
     """Its draws."""
     best: Float[np.ndarray, " parameter"]
-    """Of the largest likelihood that was found."""
+    """Parameters of the largest likelihood that was found."""
     spread: Float[np.ndarray, " parameter"]
     """Standard deviation of the posterior over that of the prior, on each parameter's scale; NaN where it is fixed."""
     p_value: float | None
-    """Of the best fit, see `Observations.lack_of_fit`; None where a single repeat cannot say."""
+    """Probability of a worse fit than the best one, see `Observations.lack_of_fit`; None where a single repeat cannot
+    say."""
     verdicts: tuple[str, ...]
     """Why the family does not cover the traces; empty where nothing speaks against it."""
     notes: tuple[str, ...]

@@ -79,7 +79,7 @@ CAUSES: dict[str, Cause] = {
         Cause("joint_offset", "sensor", "sensor", "offset", 0.002, 0.015),
     )
 }  # fmt: skip
-"""By name."""
+"""Causes by name."""
 
 _WIDEST = {ACTUATOR_DELAY: (0.0, 0.08), BACKLASH: (0.0, 0.06)}
 

@@ -27,7 +27,7 @@ PHASES: dict[Phase, tuple[str, ...]] = {
     "hold": ("contact", "object"),
     "handover": ("human",),
 }
-"""In which gaps a failure in a phase is looked for first."""
+"""Gaps in which a failure in a phase is looked for first."""
 _STRONGEST = 100.0  # no association counts for more
 _UNKNOWN_WEIGHT = 0.5  # before anything is known, over that of each gap
 
@@ -38,7 +38,7 @@ class Trial:
 
     success: bool
     phase: Phase | None = None
-    """In which it failed; None for a success, or where nobody knows."""
+    """Phase in which it failed; None for a success, or where nobody knows."""
     object: str | None = None
     lighting: str | None = None
     person: bool | None = None

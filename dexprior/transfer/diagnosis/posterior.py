@@ -1,4 +1,5 @@
-"""From what a cause leaves unexplained, how trials failed and what interventions changed to the six gaps."""
+"""Probabilities of the six gaps, by what a cause leaves unexplained, how trials failed and what interventions
+changed."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _FEWEST = 30  # trials
 
 @dataclass(frozen=True)
 class Effect:
-    """Of one parameter on success."""
+    """Effect of one parameter on success."""
 
     parameter: str
     gap: Gap

@@ -56,11 +56,11 @@ class SignatureBank:
     factors: Float[np.ndarray, "factor feature"]
     """Leading directions of the family's own deviations, orthonormal."""
     shrink: Float[np.ndarray, " factor"]
-    """By what each is multiplied."""
+    """Factor that each is multiplied by."""
     threshold: float
     """Excess energy that groups of the family reach, which were not used for the factors; more is something."""
     signatures: dict[str, Float[np.ndarray, "signature feature"]]
-    """Of each cause, whitened."""
+    """Signatures of each cause, whitened."""
 
     @classmethod
     def make(

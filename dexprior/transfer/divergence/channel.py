@@ -61,7 +61,7 @@ class Band:
         return self._spreads[0]
 
     def deviation(self, x: Float[np.ndarray, "group repeat time n"]) -> Float[np.ndarray, "group time n"]:
-        """Of each group's mean from the centre."""
+        """Deviation of each group's mean from the centre."""
         return x.mean(axis=1) - self.centre
 
     def run(self, x: Float[np.ndarray, "group repeat time n"]) -> Float[np.ndarray, "group time"]:
@@ -91,7 +91,7 @@ class Band:
         spreads: list[Float[np.ndarray, "time n"]],
         more: Float[np.ndarray, "group 1 n"],
     ) -> list[Float[np.ndarray, "group time"]]:
-        """Of running means, then of CUSUM; `more` is what variance a sample has beyond the family's."""
+        """Excesses of running means, then of CUSUM; `more` is what variance a sample has beyond the family's."""
         found = []
         for length, spread in zip(self._lengths, spreads):
             wide = np.sqrt(spread**2 + more / length)

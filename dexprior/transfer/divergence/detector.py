@@ -36,7 +36,7 @@ class Divergence:
     score: float
     """Largest statistic over the threshold of this channel; above 1 is an alarm where the family of channels allows."""
     p: float = 1.0
-    """Of the family reaching as much: conformal, of this channel alone."""
+    """Probability of the family reaching as much: conformal, of this channel alone."""
     p_adjusted: float = 1.0
     """The same after Holm's correction over the channels."""
     onset: Onset | None = None
@@ -67,7 +67,7 @@ class DivergenceDetector:
 
     @classmethod
     def fit(cls, reference: Signals, config: DivergenceConfig | None = None) -> DivergenceDetector:
-        """From groups over the family.
+        """A detector fitted to groups over the family.
 
         Raises:
             BadInput: too few groups for any alarm.

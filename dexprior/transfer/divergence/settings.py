@@ -28,9 +28,9 @@ class DivergenceConfig:
     onset_window: Annotated[float, Gt(0)] = 0.5
     """Before an alarm, in which its onset is looked for [s]."""
     onset_samples: Annotated[int, Ge(1)] = 3
-    """From when the statistic stays beyond what nine of ten groups reach, so many are used: later ones would tie the
-    onset to the shape of what follows."""
+    """How many samples are used from when the statistic stays beyond what nine of ten groups reach: later ones would
+    tie the onset to the shape of what follows."""
     onset_level: Annotated[float, Gt(0), Lt(1)] = 0.95
-    """Of the onset's interval."""
+    """Level of the onset's interval."""
     draws: Annotated[int, Ge(50)] = 200
-    """Of its bootstrap."""
+    """Draws of its bootstrap."""

@@ -28,11 +28,11 @@ class Signals:
     t: Float[np.ndarray, " time"]
     """[s], even."""
     values: dict[str, Float[np.ndarray, "group repeat time n"]]
-    """By channel."""
+    """Values by channel."""
     units: dict[str, str]
     panel_hash: str
     shifts: Float[np.ndarray, "group repeat"]
-    """By how much each log's clock was moved to bring its command into phase [s]."""
+    """How much each log's clock was moved to bring its command into phase [s]."""
     until: Float[np.ndarray, " group"]
     """Up to when each group is known [s]: a log may have been cut."""
     notes: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Signals:
 
     @property
     def repeats(self) -> int:
-        """In each group."""
+        """Repeats in each group."""
         return self.shifts.shape[1]
 
     @classmethod

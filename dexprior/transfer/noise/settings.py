@@ -14,7 +14,7 @@ class NoiseFitConfig:
     """How noise, drift, steps and timing are estimated."""
 
     level: Annotated[float, Gt(0), Lt(1)] = 0.95
-    """Of all intervals."""
+    """Level of all intervals."""
     points: Annotated[int, Ge(2)] = 6
     """Averaging times a decade."""
     longest: Annotated[float, Gt(0), Le(0.5)] = 0.2

@@ -56,7 +56,7 @@ def unbroken(t: Float[np.ndarray, " time"]) -> slice:
 
 
 def _rate(usual: Float[np.ndarray, " step"], level: float) -> Fitted:
-    """Of the median step; order statistics, with as many independent steps as their correlation leaves."""
+    """Rate of the median step; order statistics, with as many independent steps as their correlation leaves."""
     centred = usual - usual.mean()
     rho = float(np.clip(np.mean(centred[1:] * centred[:-1]) / max(float(np.mean(centred**2)), 1e-300), 0.0, 0.99))
     effective = len(usual) * (1 - rho) / (1 + rho)

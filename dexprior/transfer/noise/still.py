@@ -115,7 +115,7 @@ def _terms(
 def _covariance(
     theta: Float[np.ndarray, " 3"], samples: int, dt: float, lengths: Int[np.ndarray, " tau"]
 ) -> Float[np.ndarray, "tau tau"]:
-    """Of Allan variances of a signal with these terms."""
+    """Covariance of Allan variances of a signal with these terms."""
     width = 1 / (samples * dt)
     total = np.zeros((len(lengths), len(lengths)))
     last = (samples - 1) // 2
@@ -185,7 +185,8 @@ class _Profile:
         walks: Float[np.ndarray, " walk"],
         times: Float[np.ndarray, " time_constant"],
     ) -> _Profile:
-        """Of block averages y at t; `noise` is their variance without a walk, `walks` are tried sizes of K^2."""
+        """The profile of block averages y at t; `noise` is their variance without a walk, `walks` are tried sizes of
+        K^2."""
         shared, bases, one = np.minimum(t[:, None], t[None]), 1 - np.exp(-t[:, None] / times), np.ones_like(t)
         spread = ((bases - bases.mean(axis=0)) ** 2).sum(axis=0) / noise
         without, rows = -np.inf, []

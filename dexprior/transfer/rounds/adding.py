@@ -1,4 +1,4 @@
-"""From what was filled in to a ledger: traces compared, failures explained, a page."""
+"""What was filled in becomes a ledger: traces compared, failures explained, a page."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _compare_instances(
 
 
 def evidence_hash(folder: Path, found: Round) -> str:
-    """Of what an explanation rests on: the round's family and probe, and every replay of it."""
+    """Hash of what an explanation rests on: the round's family and probe, and every replay of it."""
     named = [folder / name for name in (found.settings.family, found.settings.probe) if name is not None]
     replays = [] if found.settings.replays is None else sorted((folder / found.settings.replays).glob("*.mcap"))
     return hashlib.sha256("".join(file_hash(path) for path in (*named, *replays)).encode()).hexdigest()[:16]

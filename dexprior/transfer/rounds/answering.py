@@ -51,8 +51,8 @@ class AnswerConfig:
     """How a round is answered."""
 
     window: Annotated[float, Gt(0.1)] | None = None
-    """Of the replays to which parameters are fitted [s]; by default until 0.8 s after the first touch: later, contacts
-    have diverged."""
+    """Length of the replays to which parameters are fitted [s]; by default until 0.8 s after the first touch: later,
+    contacts have diverged."""
     others: Annotated[int, Ge(8)] = 48
     """Draws of the parameters that are not blamed: what they do counts as noise."""
     panel: Annotated[int, Ge(2)] = 32
@@ -214,7 +214,7 @@ def _left(policy: str, task: Task, out: Path) -> str:
 
 
 def _solved(task: Task, family: ParameterFamily, settings: AnswerConfig, seed: int) -> Bool[np.ndarray, " n"]:
-    """On one panel, whatever the family."""
+    """Whether the player solves each instance of one panel, whatever the family."""
     panel = Panel.sample("update", task, settings.panel, seed=seed, family=family)
     backend = SimBackend(task, settings.panel, family=family)
     backend.reset(panel)

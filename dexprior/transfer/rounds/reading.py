@@ -36,7 +36,7 @@ COLUMNS: dict[str, str] = {
     "person": "1 where somebody took part; empty: nobody",
     "trace": "MCAP file of the trial, relative to this folder; empty: none",
 }
-"""Of trials.csv, in order."""
+"""Columns of trials.csv, in order."""
 _NEEDED = ("world", "instance", "success")
 
 
@@ -79,7 +79,7 @@ class Round:
     settings: RoundConfig
     ledger: Ledger
     trials: tuple[Trial, ...]
-    """Of the real world."""
+    """Trials of the real world."""
     traces: Mapping[str, Mapping[str, Path]]
     """Trace files by world and instance."""
     family: ParameterFamily | None
@@ -272,7 +272,7 @@ def _family(path: Path) -> ParameterFamily:
 
 
 def _signatures(trials: Sequence[Trial]) -> tuple[str, ...]:
-    """Of the failures: in which phase, with which object, under which light."""
+    """Signatures of the failures: in which phase, with which object, under which light."""
     failed = [t for t in trials if not t.success]
     found = []
     for name in ("phase", "object", "lighting"):

@@ -39,11 +39,11 @@ class ServoFitConfig:
     population: Annotated[int, Ge(8)] = 32
     """Candidates of a generation."""
     generations: Annotated[int, Ge(1)] = 150
-    """Of each fit."""
+    """Generations of each fit."""
     folds: Annotated[int, Ge(2)] = 4
     """Logs are left out by turns."""
     level: Annotated[float, Gt(0), Lt(1)] = 0.9
-    """Of the band."""
+    """Level of the band."""
     substeps: Annotated[int, Ge(1)] = 2
     """Simulation steps for each entry of a log."""
 
@@ -53,13 +53,13 @@ class ServoFit:
     """What the logs say of the servo."""
 
     parameters: Float[np.ndarray, " parameter"]
-    """In the order of `SERVO_FAMILY`."""
+    """Parameters in the order of `SERVO_FAMILY`."""
     std: Float[np.ndarray, " parameter"]
-    """Of the posterior in Laplace's approximation; see `fit_servo`."""
+    """Standard deviations of the posterior in Laplace's approximation; see `fit_servo`."""
     members: Float[np.ndarray, "fold parameter"]
     """Fits that each lack a fold of the logs."""
     floor: float
-    """Of the spread that the band is scaled by [rad]."""
+    """Floor of the spread that the band is scaled by [rad]."""
     factor: float
     """Half a band's width over the spread."""
     level: float

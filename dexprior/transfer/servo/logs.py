@@ -36,7 +36,7 @@ class ServoLog:
     dt: float
     """[s]"""
     mass: float
-    """At the pendulum's end [kg]."""
+    """Mass at the pendulum's end [kg]."""
     length: float
     """[m]"""
     kp: float
@@ -54,7 +54,7 @@ class ServoLog:
     volts: Float[np.ndarray, " time"]
     """Measured supply [V]."""
     temperature: Float[np.ndarray, " time"]
-    """Of the motor [deg C]."""
+    """Temperature of the motor [deg C]."""
 
     def __len__(self) -> int:
         return len(self.position)

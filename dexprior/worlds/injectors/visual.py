@@ -127,7 +127,7 @@ class Lens(Injector):
 
     @property
     def k(self) -> float:
-        """Of the distortion."""
+        """Coefficient of the distortion."""
         return 0.2 * self.strength
 
     def distorted(self, pixels: Float[np.ndarray, "*n 2"], size: int) -> Float[np.ndarray, "*n 2"]:

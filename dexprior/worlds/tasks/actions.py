@@ -50,7 +50,7 @@ class ActionSpec:
 
     @cached_property
     def columns(self) -> tuple[tuple[slice, slice], ...]:
-        """Of each robot: columns of its arm, and of its end effector."""
+        """Columns of each robot: columns of its arm, and of its end effector."""
         found, start = [], 0
         for rig in self.rigs:
             middle = start + self._arm_size(rig)

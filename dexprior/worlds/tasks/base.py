@@ -58,9 +58,9 @@ class Task(ABC):
     reality: ClassVar[ParameterFamily]
     """Another world, outside `family`, in which demonstrations are recorded and policies are judged."""
     weights: ClassVar[Mapping[str, float]]
-    """Of the reward terms; they sum to one."""
+    """Weights of the reward terms; they sum to one."""
     points: ClassVar[int] = 64
-    """In the object cloud."""
+    """Points in the object cloud."""
     struck: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Pairs of bodies or geoms whose impacts a collision model may answer."""
 

@@ -47,7 +47,7 @@ class CubeInHandConfig:
     half_size: Annotated[float, Ge(0.015), Le(0.03)] = 0.025
     """Half an edge of the cube [m]."""
     mass: Annotated[float, Gt(0)] = 0.06
-    """Of the cube [kg]."""
+    """Mass of the cube [kg]."""
     least_turn: Annotated[float, Gt(0)] = 60.0
     """Smallest angle that is asked for, in either direction [degrees]."""
     most_turn: Annotated[float, Gt(0)] = 120.0

@@ -28,7 +28,7 @@ class Step:
     """One control period in every world."""
 
     number: int
-    """From 0."""
+    """Number of the step, counted from 0."""
     before: Truth
     """What was true when the action was chosen."""
     action: Float[np.ndarray, "n action"]

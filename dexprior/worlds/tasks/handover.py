@@ -61,13 +61,15 @@ class HandoverConfig:
     half_width: Annotated[float, Ge(0.005), Le(0.03)] = 0.013
     """Half its width and height [m]."""
     mass: Annotated[float, Gt(0)] = 0.06
-    """Of the bar [kg]."""
+    """Mass of the bar [kg]."""
     odd_reach: Annotated[float, Ge(0), Le(1)] = 0.0
-    """At 1: up to 6 cm aside, 5 cm up or down, turned by up to 0.5 rad and tilted by up to 0.3 rad."""
+    """How oddly people reach; at 1: up to 6 cm aside, 5 cm up or down, turned by up to 0.5 rad and tilted by up to 0.3
+    rad."""
     hesitation: Annotated[float, Ge(0), Le(1)] = 0.0
-    """At 1: up to 0.6 s late, and drawn back twice, by up to half of the way."""
+    """How much people hesitate; at 1: up to 0.6 s late, and drawn back twice, by up to half of the way."""
     regrip: Annotated[float, Ge(0), Le(1)] = 0.0
-    """At 1: the fingers loosen for half a second while the bar is offered, and the wrist turns by up to 0.3 rad."""
+    """How much people change their grip; at 1: the fingers loosen for half a second while the bar is offered, and the
+    wrist turns by up to 0.3 rad."""
     timestep: Annotated[float, Gt(0), Le(0.01)] = 0.004
     """Simulation step [s]."""
 
@@ -282,5 +284,5 @@ _GANTRY = ("x", "y", "z", "yaw", "pitch", "roll")
 
 
 def _bump(u: Float[np.ndarray, " n"]) -> Float[np.ndarray, " n"]:
-    """From 0 to 1 and back, by minimum jerk."""
+    """A way from 0 to 1 and back, by minimum jerk."""
     return minimum_jerk(2.0 * u) - minimum_jerk(2.0 * u - 1.0)

@@ -45,9 +45,9 @@ class NutBoltConfig:
     start: Literal["held", "started"] = "held"
     """Where the nut is: between the pads of the parallel gripper, or on the bolt with its thread just caught."""
     thread: ThreadConfig = ThreadConfig()
-    """Of nut and bolt."""
+    """Thread of nut and bolt."""
     mass: Annotated[float, Gt(0)] = 0.05
-    """Of the nut [kg]."""
+    """Mass of the nut [kg]."""
     turns: Annotated[float, Gt(0)] = 0.25
     """Turns that must be engaged."""
     offset: Annotated[float, Ge(0)] = 0.006
@@ -55,9 +55,9 @@ class NutBoltConfig:
     tilt: Annotated[float, Ge(0)] = 0.10
     """Standard deviation of the nut's tilt at the start [rad]."""
     turned_back: float = 3.3
-    """By which the gripper is turned at the start, so that the last joint has most of a turn ahead [rad]."""
+    """How far the gripper is turned back at the start, so that the last joint has most of a turn ahead [rad]."""
     octree_depth: Annotated[int, Ge(4), Le(10)] = 6
-    """Of the signed distance fields; each level costs four times the compile time."""
+    """Depth of the signed distance fields' octrees; each level costs four times the compile time."""
     caught: Annotated[float, Ge(0)] = 0.1
     """Most turns that a started nut is engaged by."""
     timestep: Annotated[float, Gt(0), Le(0.002)] = 0.001
@@ -172,7 +172,7 @@ class NutBolt(Task):
 
     @property
     def _start_height(self) -> float:
-        """Of the nut's centre: its lower face 12 mm above the bolt's tip [m]."""
+        """Height of the nut's centre: its lower face 12 mm above the bolt's tip [m]."""
         return self.config.thread.bolt_length + self.config.thread.nut_height / 2 + 0.012
 
     def sample(self, rng: np.random.Generator, n: int) -> Scenes:

@@ -46,11 +46,11 @@ class PegConfig:
     half_length: Annotated[float, Ge(0.015), Le(0.1)] = 0.030
     """Half its length."""
     chamfer: Annotated[float, Ge(0)] = 0.002
-    """Of the hole's rim, at 45 degrees."""
+    """Chamfer of the hole's rim, at 45 degrees."""
     hole_depth: Annotated[float, Gt(0)] = 0.025
-    """Of the block that holds the hole."""
+    """Depth of the block that holds the hole."""
     mass: Annotated[float, Gt(0)] = 0.06
-    """Of the peg."""
+    """Mass of the peg."""
     offset: Annotated[float, Ge(0)] = 0.006
     """Largest sideways error at the start."""
     tilt: Annotated[float, Ge(0)] = 0.08
@@ -189,7 +189,7 @@ class Peg(Task):
 
     @property
     def _start_height(self) -> float:
-        """Of the peg's centre [m]."""
+        """Height of the peg's centre [m]."""
         return self.config.hole_depth + self.config.half_length + _ABOVE
 
     @property

@@ -274,7 +274,7 @@ class PhenomenaOfWorlds:
             self._memory("length")[ids], self._memory("bend")[ids] = self._routes(ids)
 
     def _contacts(self, ids: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Of each slot: force (normal, two tangential) [N], depth [m], normal, first tangent, sliding [m/s]."""
+        """Contact of each slot: force (normal, two tangential) [N], depth [m], normal, first tangent, sliding [m/s]."""
         raw = self._view.sensordata[np.ix_(ids, self._sensed)].reshape(len(ids), len(self._geoms), _SLOTS, _WIDTH)
         force = np.where(raw[..., :1] > 0, raw[..., 1:4], 0.0)
         force[..., 0] = np.maximum(force[..., 0], 0.0)

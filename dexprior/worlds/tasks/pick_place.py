@@ -33,7 +33,7 @@ class PickPlaceConfig:
     half_size: Annotated[float, Ge(0.005), Le(0.035)] = 0.02
     """Half an edge of the cube [m]."""
     mass: Annotated[float, Gt(0)] = 0.08
-    """Of the cube [kg]."""
+    """Mass of the cube [kg]."""
     reached: Annotated[float, Gt(0)] = 0.015
     """Distance to the mark that counts as reached [m]."""
     timestep: Annotated[float, Gt(0), Le(0.01)] = 0.004
@@ -158,6 +158,6 @@ class PickPlace(Task):
         }
 
     def success(self, truth: Truth) -> Bool[np.ndarray, " n"]:
-        """On the mark and on the table."""
+        """Whether the cube stands on the mark and on the table."""
         away = np.linalg.norm(truth["object"][:, :2] - truth["goal"][:, :2], axis=1)
         return (away <= self.config.reached) & (truth["object"][:, 2] < self.config.half_size + 0.005)

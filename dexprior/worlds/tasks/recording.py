@@ -26,7 +26,7 @@ class Recording:
     tcp: Float[np.ndarray, "n time 7"]
     """Tool centre point in the world [m, quaternion]."""
     wrench: Float[np.ndarray, "n time 6"]
-    """Of the environment on the tool, wrist frame, tared at reset [N, N m]."""
+    """Wrench of the environment on the tool, wrist frame, tared at reset [N, N m]."""
     touch: Float[np.ndarray, "n time fingertip"]
     """Normal force on each fingertip [N]."""
     object: Float[np.ndarray, "n time 7"]

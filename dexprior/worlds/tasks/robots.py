@@ -34,7 +34,7 @@ class RobotsOfWorlds:
 
     @property
     def controllers(self) -> tuple[CartesianVelocityController, ...]:
-        """Of every robot's arm."""
+        """Controllers of every robot's arm."""
         return tuple(drive.controller for drive in self._drives)
 
     @property

@@ -109,7 +109,7 @@ class SensorsOfWorlds:
         self._due("packet")[:] = True
 
     def zeros(self, first: int, count: int) -> Float[np.ndarray, "n joint"] | None:
-        """By how much the zeros of some joints are off, in every world [rad]; None without encoders."""
+        """How much the zeros of some joints are off, in every world [rad]; None without encoders."""
         return None if self._encoder is None else self._encoder.bias[:, first : first + count]
 
     def send(

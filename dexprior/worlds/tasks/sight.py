@@ -111,7 +111,7 @@ class Sight:
 
 
 def filled(seen: Bool[np.ndarray, "n point"]) -> Int[np.ndarray, "n point"]:
-    """For every point itself where it is seen, and one that is where it is not: those that are, in turn."""
+    """A point that is seen for every one: those that are, in turn."""
     first = np.argsort(~seen, axis=1, kind="stable")
     turn = (np.cumsum(~seen, axis=1) - 1) % seen.sum(axis=1, keepdims=True)
     return np.where(seen, np.arange(seen.shape[1]), np.take_along_axis(first, turn, axis=1))

@@ -65,7 +65,7 @@ FRUITS: dict[str, Fruit] = {
         size=(0.051, 0.051, 0.050), mass=0.070, young=6.0e5, yield_pressure=3.0e5, rgba=(0.95, 0.65, 0.4, 1)
     ),
 }
-"""By name; the peach is a small one, that a hand of this size can hold."""
+"""Fruits by name; the peach is a small one, that a hand of this size can hold."""
 
 
 @config
@@ -178,7 +178,7 @@ class SoftGrasp(Task):
 
     @property
     def _rest_height(self) -> float:
-        """Of the fruit's centre on the table [m]."""
+        """Height of the fruit's centre on the table [m]."""
         return self.fruit.size[2] / 2
 
     def configure(self, model: mujoco.MjModel, values: Mapping[str, float]) -> None:

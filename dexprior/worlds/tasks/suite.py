@@ -151,7 +151,7 @@ SUITE: dict[str, Entry] = {
     ),
     "wipe": Entry(task=Wipe, settings=WipeConfig, expert=wipe, warp=True),
 }
-"""By the task's name."""
+"""Rows by the task's name."""
 
 
 def register_task(kind: type[Task], settings: type, **known: Any) -> None:

@@ -27,11 +27,11 @@ class RigState:
     qd: Float[np.ndarray, "n joint"]
     tcp: Float[np.ndarray, "n 7"]
     twist: Float[np.ndarray, "n 6"]
-    """Of the tool centre point, [v w] in world axes."""
+    """Twist of the tool centre point, [v w] in world axes."""
     end: Float[np.ndarray, "n end"]
     """Joints of the end effector."""
     wrench: Float[np.ndarray, "n 6"]
-    """Of the environment on the tool, wrist frame, tared at reset [N, N m]."""
+    """Wrench of the environment on the tool, wrist frame, tared at reset [N, N m]."""
     touch: Float[np.ndarray, "n fingertip"]
     """Normal force on each fingertip [N]."""
 
@@ -61,7 +61,7 @@ class View:
         self.qpos, self.qvel, self.ctrl = batch.bind("qpos"), batch.bind("qvel"), batch.bind("ctrl")
         self.sensordata, self.time = batch.bind("sensordata"), batch.bind("time")
         self.rigs: tuple[RigState, ...] = ()
-        """Of the last `TaskWorlds.state`."""
+        """States of the robots at the last `TaskWorlds.state`."""
         self.memory: dict[str, np.ndarray] = {}
         """What a task remembers of each world; see `remember`."""
         self.parameters: list[Mapping[str, float]] = [{} for _ in range(self.n)]
@@ -127,7 +127,7 @@ class View:
             self.ctrl[ids, self.model.actuator(f"robot/pad_{side}").id] = 0.0
 
     def velocity(self, joint: str) -> Float[np.ndarray, "n 6"]:
-        """Of a body with a free joint: linear in world axes [m/s], angular in its own [rad/s]."""
+        """Velocity of a body with a free joint: linear in world axes [m/s], angular in its own [rad/s]."""
         start = self.dof_address(joint)
         return self.qvel[:, start : start + 6]
 

@@ -40,7 +40,7 @@ class WipeConfig:
     half_height: Annotated[float, Ge(0.015), Le(0.06)] = 0.02
     """Half its height, without the tip."""
     mass: Annotated[float, Gt(0)] = 0.06
-    """Of the block."""
+    """Mass of the block."""
     stroke: Annotated[float, Gt(0.02), Le(0.12)] = 0.08
     """Length of what is wiped."""
     width: Annotated[float, Gt(0)] = 0.010
@@ -48,7 +48,7 @@ class WipeConfig:
     press: tuple[float, float] = (2.0, 15.0)
     """Normal force with which it counts."""
     share: Annotated[float, Gt(0), Le(1)] = 0.9
-    """Of the stroke that must have been wiped."""
+    """Share of the stroke that must have been wiped."""
     spring: Annotated[float, Gt(0)] = 1500.0
     """Stiffness of the tip [N/m]: an arm that errs by a millimetre cannot hold a force on a hard one."""
     timestep: Annotated[float, Gt(0), Le(0.01)] = 0.002
@@ -149,7 +149,7 @@ class Wipe(Task):
 
     @property
     def _start_height(self) -> float:
-        """Of the block's centre [m]."""
+        """Height of the block's centre [m]."""
         return _TOP + _ABOVE + 2 * _TIP + _GIVE + self.config.half_height
 
     def sample(self, rng: np.random.Generator, n: int) -> Scenes:

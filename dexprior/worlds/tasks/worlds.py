@@ -144,7 +144,7 @@ class TaskWorlds:
 
     @property
     def controllers(self) -> tuple[CartesianVelocityController, ...]:
-        """Of every robot's arm."""
+        """Controllers of every robot's arm."""
         return self._robots.controllers
 
     @property

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from dexprior.data.readers import probe_clip
+from dexprior.envs.panel import Panel
 from dexprior.envs.registration import register
-from dexprior.envs.tasks import Film, TaskEnv, make_vec_env, play, player_of
+from dexprior.envs.tasks import Film, TaskEnv, TaskVectorEnv, make_vec_env, play, play_policy, player_of
 from dexprior.errors import BadInput, NoGraphics, UnknownName
 from dexprior.worlds.tasks import make_task
 from dexprior.worlds.tasks.experts import run_expert
@@ -53,6 +54,24 @@ def test_bad_films_are_refused(tmp_path):
         Film(env, [0], size=47)
     with pytest.raises(BadInput, match="without a frame"):
         Film(env, [0]).write(tmp_path / "film.mp4")
+
+
+def test_a_policy_plays_like_a_player_that_does_the_same():
+    task = make_task("peg")
+    env = TaskVectorEnv(task, 2, panel=Panel.sample("mine", task, 2, seed=3), threads=1, autoreset=False)
+    env.reset()
+    still = play(env.worlds, player_of("still", env.worlds))
+    seen = []
+
+    def act(observation):
+        seen.append(observation["time"])
+        return np.zeros((2, 7))
+
+    policy = play_policy(env, act)
+    assert len(seen) == task.steps
+    for name in ("solved", "lost", "reward"):
+        np.testing.assert_array_equal(getattr(policy, name), getattr(still, name))
+    env.close()
 
 
 def test_the_expert_scores_and_standing_still_does_not():

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import select
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import mujoco
 import numpy as np
@@ -34,6 +32,7 @@ from dexprior.envs.hardware.profile import RobotProfile
 from dexprior.envs.panel import Panel
 from dexprior.errors import BadInput, ConnectionLost, MissingExtra, SafetyStop
 from dexprior.geometry.rotations import quat_from_matrix, rotation_angle
+from dexprior.reading import parse_json_object
 from dexprior.robots.rigs import rig_chain, rig_model
 from dexprior.types import Command
 from dexprior.worlds.tasks import Task
@@ -202,7 +201,7 @@ class FrankaDriver:
             return
         assert process.stdout is not None  # a pipe, as asked for
         ready, _, _ = select.select([process.stdout], [], [], _STARTING)
-        words: dict[str, Any] = json.loads(process.stdout.readline() or b"{}") if ready else {}
+        words = parse_json_object(process.stdout.readline() or b"{}", "what its loop said") if ready else {}
         if words.get("ready") is True:
             return
         process.kill()

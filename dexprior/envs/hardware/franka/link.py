@@ -97,21 +97,21 @@ STATUS = ("ready", "moving", "holding", "stopped")
 """What the loop says it is doing."""
 
 ASKED = Columns(number=1, kind=1, made=1, period=1, holds=1, values=7)
-"""From the driver: number of the request, index into `KINDS`, this host's monotonic clock when it was made [s], how
-long it is carried out for and how long it holds, on the robot's clock [s], and a twist of the tool centre point in the
-base frame [m/s, rad/s] or the joints of home [rad]."""
+"""Requests of the driver: number of the request, index into `KINDS`, this host's monotonic clock when it was made [s],
+how long it is carried out for and how long it holds, on the robot's clock [s], and a twist of the tool centre point in
+the base frame [m/s, rad/s] or the joints of home [rad]."""
 STATE = Columns(
     t=1, host=1, status=1, done=1, q=7, qd=7, pose=16, wrench=6, asked=6, sent=6, cycles=1, success=1, cost=1
 )  # fmt: skip
-"""From the robot, each millisecond: its clock, this host's monotonic clock [s], index into `STATUS`, last request that
-was carried out for its whole period (-1: none), joints [rad] and their speeds, pose of the tool centre point (4 x 4, by
-columns), wrench of the environment on it in its own axes [N, N m], the twist that was asked for and the one that was
-sent, which is that of the end effector's origin [m/s, rad/s], cycles since the last row (1: none was lost), share of
-commands that arrived, and the CPU time that shaping and watching took [s]."""
+"""States of the robot, each millisecond: its clock, this host's monotonic clock [s], index into `STATUS`, last request
+that was carried out for its whole period (-1: none), joints [rad] and their speeds, pose of the tool centre point (4 x
+4, by columns), wrench of the environment on it in its own axes [N, N m], the twist that was asked for and the one that
+was sent, which is that of the end effector's origin [m/s, rad/s], cycles since the last row (1: none was lost), share
+of commands that arrived, and the CPU time that shaping and watching took [s]."""
 HAND_ASKED = Columns(number=1, width=1)
-"""To the hand: number of the request, and the opening [m]."""
+"""Requests to the hand: number of the request, and the opening [m]."""
 HAND_STATE = Columns(host=1, width=1, widest=1, held=1)
-"""From the hand: monotonic time [s], opening, largest opening [m], and whether it holds something."""
+"""States of the hand: monotonic time [s], opening, largest opening [m], and whether it holds something."""
 
 _RINGS = {"state": (STATE, 4096), "asked": (ASKED, 64), "hand_asked": (HAND_ASKED, 16), "hand_state": (HAND_STATE, 16)}
 

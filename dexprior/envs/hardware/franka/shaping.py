@@ -1,4 +1,4 @@
-"""From the twists of a policy to twists that a robot bears: speed, acceleration and jerk stay below limits."""
+"""Twists of a policy become twists that a robot bears: speed, acceleration and jerk stay below limits."""
 
 from __future__ import annotations
 

@@ -42,9 +42,9 @@ class TableSetting:
     """One material on one table."""
 
     stiffness: Annotated[float, Gt(0)]
-    """Of the contact between rod and object [N/m]."""
+    """Stiffness of the contact between rod and object [N/m]."""
     damping: Annotated[float, Gt(0)]
-    """Of the same contact [N s/m]."""
+    """Damping of the same contact [N s/m]."""
     rod_friction: Annotated[float, Gt(0)]
     """Coulomb coefficient between rod and object."""
     table_friction: Annotated[float, Gt(0)]
@@ -56,7 +56,7 @@ class TableSetting:
     slide_timestep: Annotated[float, Gt(0)] = 1 / 2000
     """Afterwards [s]."""
     iterations: int = 60
-    """Of Bullet's solver, per step."""
+    """Iterations of Bullet's solver, per step."""
 
 
 def _settings() -> tuple[TableSetting, ...]:

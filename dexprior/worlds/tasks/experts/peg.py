@@ -26,7 +26,7 @@ def peg(truth: Truth, rigs: tuple[RigState, ...], t: float, memory: np.ndarray) 
 
 
 def _insert(truth: Truth, memory: np.ndarray, *, carried: bool) -> np.ndarray:
-    """With a small search when it does not go in."""
+    """Actions that insert the peg, with a small search when it does not go in."""
     n = len(memory)
     error = truth["hole"][:, :2] - truth["end"][:, :2]
     yaw = wrap_angle(yaw_of(truth["hole"][:, 3:]) - yaw_of(truth["object"][:, 3:]), _SQUARE)
@@ -43,7 +43,7 @@ def _insert(truth: Truth, memory: np.ndarray, *, carried: bool) -> np.ndarray:
 
 
 def _pick_up(truth: Truth, rigs: tuple[RigState, ...], t: float) -> np.ndarray:
-    """From above: over it, down, close, up."""
+    """A grasp from above: over it, down, close, up."""
     peg, n = truth["object"], len(truth["object"])
     half = np.linalg.norm(peg[:, :3] - truth["end"], axis=1)
     grip = peg[:, :3] + np.column_stack([np.zeros((n, 2)), half - 0.014])

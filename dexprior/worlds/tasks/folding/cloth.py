@@ -31,7 +31,7 @@ __all__ = [
 Outline = Literal["square", "shirt"]
 OUTLINES: tuple[Outline, ...] = ("square", "shirt")
 Place = tuple[Int[np.ndarray, "point 3"], Float[np.ndarray, "point 3"]]
-"""Of material points: the vertices of the triangle that each lies in, and their barycentric weights."""
+"""Places of material points: the vertices of the triangle that each lies in, and their barycentric weights."""
 _BODY, _SLEEVE = 0.3, 0.1  # of the shirt, in sides: half the body's width; where the sleeves begin, towards the neck
 _SAMPLE, _CELL, _GRID = 0.0025, 0.005, 96  # [m] between material samples, [m] and number of the raster's cells
 
@@ -91,7 +91,7 @@ class Cloth:
 
     @cached_property
     def areas(self) -> Float[np.ndarray, " triangle"]:
-        """Of the triangles [m2]."""
+        """Areas of the triangles [m2]."""
         a, b, c = self.vertices[self.triangles].transpose(1, 0, 2)
         return _cross(b - a, c - a) / 2
 
@@ -108,7 +108,7 @@ class Cloth:
 
     @cached_property
     def hinges(self) -> Int[np.ndarray, "hinge 4"]:
-        """For each edge between two triangles: its two vertices, and the vertices opposite to it."""
+        """Vertices at each edge between two triangles: its two vertices, and the vertices opposite to it."""
         opposite: dict[tuple[int, int], list[int]] = {}
         for triangle in self.triangles.tolist():
             for k in range(3):

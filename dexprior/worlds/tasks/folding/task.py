@@ -69,13 +69,13 @@ class FoldingConfig:
     young: Annotated[float, Gt(0)] = 1.4e5
     """Modulus of the fabric [Pa]."""
     thickness: Annotated[float, Gt(0)] = 1.5e-3
-    """Of the fabric where its stiffness is concerned [m]; in contact it is 6 mm thick."""
+    """Thickness of the fabric where its stiffness is concerned [m]; in contact it is 6 mm thick."""
     grain: Annotated[float, Gt(0)] = 1.0
     """Bending stiffness along the fabric's grain over that across it; their geometric mean is that of `young`."""
     grain_angle: float = 0.0
-    """Of the grain from the cloth's own x axis, across the fold's line [rad]."""
+    """Angle of the grain from the cloth's own x axis, across the fold's line [rad]."""
     damping: Annotated[float, Ge(0)] = 0.02
-    """Of deformations, as the time by which force leads strain [s]."""
+    """Damping of deformations, as the time by which force leads strain [s]."""
     overlap: Annotated[float, Gt(0), Le(1)] = 0.8
     """Coverage from which the cloth counts as folded."""
     wrinkle: Annotated[float, Gt(0), Le(1)] = 0.15
@@ -281,8 +281,8 @@ class Folding(Task):
         self._pinch(view)[ids] = 0.0
 
     def fold(self, scenes: Scenes) -> tuple[Float[np.ndarray, "n robot 3"], ...]:
-        """Of the cloth as it lies at the start: where each robot should pinch, the point on the fold line beside that,
-        and where the fold takes the pinched point [m]."""
+        """The fold of the cloth as it lies at the start: where each robot should pinch, the point on the fold line
+        beside that, and where the fold takes the pinched point [m]."""
         grips = np.broadcast_to(self._grips, (len(scenes["yaw"]), *self._grips.shape))
         across = mirrored(grips, scenes["line"][:, None])
         height = np.full((*grips.shape[:2], 1), _BOARD_HEIGHT + _RADIUS)

@@ -55,7 +55,7 @@ def _gantry(grasp: HandGrasp, hem: Float[np.ndarray, "n 3"], turn: float) -> Flo
 
 
 def _rotation(angles: Float[np.ndarray, 3]) -> Float[np.ndarray, "3 3"]:
-    """Of the wrist, from the gantry's yaw, pitch and roll."""
+    """Rotation of the wrist, from the gantry's yaw, pitch and roll."""
     return matrix_from_quat(wrist_from_gantry(np.concatenate([np.zeros(3), angles]))[3:])
 
 
@@ -142,4 +142,4 @@ FOLDING = (
         seconds=3.6,
     ),
 )
-"""By the name in the episode's `info`."""
+"""Strategies by the name in the episode's `info`."""

@@ -134,4 +134,4 @@ INSERTION = (
         seconds=3.6,
     ),
 )
-"""By the name in the episode's `info`."""
+"""Strategies by the name in the episode's `info`."""

@@ -136,4 +136,4 @@ NUT_BOLT = (
         seconds=3.6,
     ),
 )
-"""By the name in the episode's `info`."""
+"""Strategies by the name in the episode's `info`."""

@@ -131,4 +131,4 @@ PEG = (
         seconds=4.0,
     ),
 )
-"""By the name in the episode's `info`."""
+"""Strategies by the name in the episode's `info`."""

@@ -201,4 +201,4 @@ PICK_PLACE = (
         looks=((_PUSHES, _after_push), (_PUSHES + _LIFTED, _aimed)),
     ),
 )
-"""By the name in the episode's `info`."""
+"""Strategies by the name in the episode's `info`."""

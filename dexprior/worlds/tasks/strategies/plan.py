@@ -37,7 +37,7 @@ class HandPlan:
     hinges: Float[np.ndarray, "n knot hinge"]
     """Commanded angles of the fingers [rad]."""
     grasp: HandGrasp
-    """By which the object is held."""
+    """Grasp by which the object is held."""
     release: int | None = None
     """Knot from which on the fingers open for good; None where they hold to the end."""
     even: tuple[int, ...] = ()

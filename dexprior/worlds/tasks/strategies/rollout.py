@@ -55,7 +55,7 @@ class Rollout:
     touch: Float[np.ndarray, "time n 5"]
     """Normal force on each fingertip [N]."""
     wrench: Float[np.ndarray, "time n 6"]
-    """Of the environment on the hand, wrist frame, with the hand's own weight taken off [N, N m]."""
+    """Wrench of the environment on the hand, wrist frame, with the hand's own weight taken off [N, N m]."""
     object: Float[np.ndarray, "time n 7"]
     cloud: Float[np.ndarray, "time n point 3"]
     """The task's object cloud."""

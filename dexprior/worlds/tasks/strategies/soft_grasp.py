@@ -108,4 +108,4 @@ SOFT_GRASP = (
         seconds=4.0,
     ),
 )
-"""By the name in the episode's `info`."""
+"""Strategies by the name in the episode's `info`."""
