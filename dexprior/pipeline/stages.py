@@ -158,13 +158,13 @@ def stage_estimator(
         true = {name: [recorded_clip(one, k) for k in range(len(one))] for name, one in clips.items()}
         read = {name: read_stack(model, one) for name, one in clips.items()}
         judged, scaled = slice(0, None, 2), slice(int(len(unseen) > 1), None, 2)  # none of a claim on what scaled it
-        model.claim.copy_(torch.tensor(claim_of(read["samples"][scaled], true["samples"][scaled])))
+        model.claim.copy_(torch.from_numpy(claim_of(read["samples"][scaled], true["samples"][scaled])))
         model.motion_sigma.copy_(
             torch.tensor(motion_sigma(read["samples"], true["samples"], read["held"], true["held"]))
         )
         save_estimator(model, folder / "estimator.safetensors", seed=seed)
         claimed = {
-            name: [(replace(hand, sigma=float(model.claim) * hand.sigma), thing) for hand, thing in pairs]
+            name: [(replace(hand, sigma=model.claim.numpy() * hand.sigma), thing) for hand, thing in pairs]
             for name, pairs in read.items()
         }
         found = {name: reading_errors(claimed[name], true[name]) for name in clips}

@@ -102,8 +102,8 @@ _FAR = 10.0  # times as far away, at most
 _BESIDE = 0.01  # [m] from a known place, at which what is read counts as half there
 _DRAWN = 0.02  # width of a point of the object as a share of the image
 _LEVEL, _NEAREST = 0.05, 0.002  # how much height and nearness count beside a camera's rays
-_OF_GATE = {"resting": "rest", "starting": "start", "holding": "target", "carried": "carried"}
-_KNOWN = ("rest", "start", "target")
+_OF_GATE = {"resting": "rest", "starting": "start", "holding": "target", "carried": "taken"}
+_KNOWN = ("rest", "start", "target", "taken")
 _ALOOF = 2.0  # by which gates are nearer to closed before anything was learned
 
 
@@ -122,7 +122,8 @@ class PoseEstimator(nn.Module):
 
     finger_mean: Tensor
     claim: Tensor
-    """What claimed standard deviations are multiplied by, so that two thirds of the errors lie within one."""
+    """What claimed standard deviations are multiplied by along the level, twice, and up and down, so that two thirds of
+    the errors lie within one."""
     motion_sigma: Tensor
     """Standard deviation of a coordinate of the prior's motion stream, as far as its samples tell [m]."""
 
@@ -142,13 +143,13 @@ class PoseEstimator(nn.Module):
         self.object = nn.Linear(w, w)
         self.places = nn.Linear(3 * (_JOINTS + 2), w)
         self.rest = Rest()
-        self.met = nn.Linear(3 * (_JOINTS + 1) + 7 * len(_KNOWN), w)
+        self.met = nn.Linear(3 * (_JOINTS + 1) + 7 * (len(_KNOWN) + 1), w)
         self.join = nn.Sequential(nn.SiLU(), nn.Linear(w, w), nn.SiLU())
         self.time = nn.ModuleList([nn.Conv1d(w, w, 7, padding=3, padding_mode="replicate") for _ in range(2)])
         self.head = nn.Linear(w, sum(_HEADS.values()))
         nn.init.normal_(self.head.weight, std=0.01)
         self.register_buffer("finger_mean", torch.zeros(45))
-        self.register_buffer("claim", torch.ones(()))
+        self.register_buffer("claim", torch.ones(3))
         self.register_buffer("motion_sigma", torch.tensor(0.0015))
 
     def forward(
@@ -208,8 +209,8 @@ class PoseEstimator(nn.Module):
         (end, end_turn), gate = known["rest"][0], gates["resting"]
         there = _drawn_to(there + 0.1 * _NEAR * out["way"], end, gate)
         turned = _turned(torch_from_rot6d(upright + out["turn"]), end_turn[:, None], gate[..., 2:3])
-        moved = torch.einsum("btij,btnj->btni", turned, local.expand(-1, t, -1, -1)) + there[:, :, None]
         moves = out["moved"].sigmoid()[..., None]  # what nobody moved is where it was
+        moved = torch.einsum("btij,btnj->btni", turned, local.expand(-1, t, -1, -1)) + there[:, :, None]
         # the hand, by itself, and with the object
         fingers, matrix = out["fingers"] * 0.3 + self.finger_mean, torch_from_rot6d(out["rotation"] + upright)
         places = []
@@ -218,11 +219,10 @@ class PoseEstimator(nn.Module):
             fingers = fingers + gate[..., 3:] * (bend[:, None] - fingers)
             matrix = _turned(matrix, its_turn[:, None], gate[..., 2:3])
             places.append((place, gate))
-        since = turned @ end_turn[:, None].transpose(-1, -2)
-        place, its_turn, _ = known["target"][0]
-        gate = gates["carried"]
+        (place, its_turn, _), gate = known["taken"][0], gates["carried"]
+        since = _turned(torch.eye(3, device=frames.device), turned, moves[..., 0])
         matrix = _turned(matrix, since @ its_turn[:, None], gate[..., 2:3])
-        places.append((there + torch.einsum("btij,bj->bti", since, place - end), gate))
+        places.append((moves[..., 0] * there + torch.einsum("btij,bj->bti", since, place), gate))
         bent = torch_from_axis_angle(fingers.unflatten(-1, (15, 3)))
         joints = forward_torch(torch.zeros_like(out["wrist"]), matrix, bent, self.config.side)
         wrist = _meet(eye, toward[..., :-1, :], joints, _NEAR * out["height"][..., :1]) + 0.1 * _NEAR * out["wrist"]
@@ -254,24 +254,33 @@ class PoseEstimator(nn.Module):
         base: Float[Tensor, "batch 3 3"],
     ) -> dict[str, tuple[tuple[Tensor, ...], Bool[Tensor, " batch"]]]:
         """Places of the object's centre and of the wrist in the scene's frame, how these are turned and fingers bent,
-        and whether they are known."""
+        and whether they are known; `taken` is the hand that has the object at its start as it has it at the target."""
         points, turn = self.rest(told)
-        rests = self.rest.knows(told)
-        wrist, matrix, shown = inside(told["wrist"]), base[:, None].transpose(-1, -2) @ told["matrix"], told["shown"]
-        hands = [((wrist[:, k], matrix[:, k], told["fingers"][:, k]), shown[:, k]) for k in (0, 1)]
+        rests, shown = self.rest.knows(told), told["shown"]
+        wrist, matrix, fingers = (
+            inside(told["wrist"]),
+            base[:, None].transpose(-1, -2) @ told["matrix"],
+            told["fingers"],
+        )
+        end, turn = inside(points).mean(dim=1), base.transpose(-1, -2) @ turn @ base
+        back = turn.transpose(-1, -2)  # the object starts at the origin
+        taken = torch.einsum("bij,bj->bi", back, wrist[:, 1] - end), back @ matrix[:, 1], fingers[:, 1]
         return {
-            "rest": ((inside(points).mean(dim=1), base.transpose(-1, -2) @ turn @ base), rests),
-            "start": hands[0], "target": hands[1], "carried": ((), rests & shown[:, 1]),
-        }  # fmt: skip
+            "rest": ((end, turn), rests),
+            "start": ((wrist[:, 0], matrix[:, 0], fingers[:, 0]), shown[:, 0]),
+            "target": ((wrist[:, 1], matrix[:, 1], fingers[:, 1]), shown[:, 1]),
+            "taken": (taken, rests & shown[:, 1]),
+        }
 
     def _beside(
         self, alone: Float[Tensor, "batch time 22 3"], known: dict[str, tuple[tuple[Tensor, ...], Tensor]]
     ) -> Float[Tensor, "batch time width"]:
         """Where the rays of each joint and of the object's centre meet by themselves, and how far that is from known
-        places."""
-        which = torch.stack([known[name][1] for name in _KNOWN], dim=1).to(alone)[:, None, :, None]
-        places = torch.stack([known[name][0][0] for name in _KNOWN], dim=1)[:, None]
-        gap = which * (places - alone[:, :, [-1, 0, 0]])
+        places, and from where the object has the hand at its rest."""
+        which = torch.stack([known[name][1] for name in (*_KNOWN, "taken")], dim=1).to(alone)[:, None, :, None]
+        places = torch.stack([known[name][0][0] for name in _KNOWN], dim=1)[:, None] - alone[:, :, [-1, 0, 0, 0]]
+        held = alone[:, :, -1] - alone[:, :, 0] + (known["target"][0][0] - known["rest"][0][0])[:, None]
+        gap = which * torch.cat([places, held[:, :, None]], dim=2)
         near = gap / (gap.norm(dim=-1, keepdim=True) + _BESIDE)
         parts = ((alone / _NEAR).clamp(-_FAR, _FAR), gap / _NEAR, near, which.expand(-1, alone.shape[1], -1, -1))
         return self.met(torch.cat([part.flatten(2) for part in parts], dim=-1))
@@ -333,7 +342,7 @@ def _drawn_to(
 
 
 def _turned(
-    read: Float[Tensor, "batch time 3 3"], known: Float[Tensor, "batch *time 3 3"], gate: Float[Tensor, "batch time 1"]
+    read: Float[Tensor, "*batch 3 3"], known: Float[Tensor, "batch *time 3 3"], gate: Float[Tensor, "batch time 1"]
 ) -> Float[Tensor, "batch time 3 3"]:
     """An orientation between what is read and what is known."""
     first, last = rot6d_from_matrix(read), rot6d_from_matrix(known)
@@ -388,7 +397,7 @@ def estimate(
         contact=1 / (1 + np.exp(-found["contact"])),
         force=np.maximum(np.expm1(np.clip(found["force"], 0, 6)), 0),
         valid=np.ones(n, dtype=bool),
-        sigma=float(model.claim) * np.sqrt(np.exp(2 * found["log_sigma"]) @ np.square(found["axes"])),
+        sigma=model.claim.numpy() * np.sqrt(np.exp(2 * found["log_sigma"]) @ np.square(found["axes"])),
         scale_known=True,
     )
     return hand, followed_object(t, found["points"], condition)

@@ -87,10 +87,12 @@ def consistency(sample: VideoSample, read: Pair) -> dict[str, float]:
     }
 
 
-def claim_of(read: Sequence[Pair], true: Sequence[Pair]) -> float:
-    """What claimed standard deviations are to be multiplied by, so that .68 of the joints' errors lie within one."""
-    off = [np.abs(hand.joints - own.joints) / hand.spread for (hand, _), (own, _) in zip(read, true)]
-    return float(np.quantile(np.concatenate([o.ravel() for o in off]), WITHIN))
+def claim_of(read: Sequence[Pair], true: Sequence[Pair]) -> Float[np.ndarray, " 3"]:
+    """What claimed standard deviations are to be multiplied by, so that `WITHIN` of the joints' errors lie within one:
+    along the level, twice, and up and down."""
+    off = np.concatenate([np.abs(hand.joints - own.joints) / hand.spread for (hand, _), (own, _) in zip(read, true)])
+    level, up = np.quantile(off[..., :2], WITHIN), np.quantile(off[..., 2], WITHIN)
+    return np.array([level, level, up])
 
 
 def motion_sigma(

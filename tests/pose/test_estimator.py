@@ -258,7 +258,7 @@ def test_pictures_made_harder_are_those_of_a_seed():
 def test_two_thirds_of_the_errors_lie_within_what_is_claimed(untrained, episode):
     hand, thing = _read(untrained, episode)
     own = replace(hand, joints=hand.joints + np.random.default_rng(0).normal(0.0, 0.02, hand.joints.shape))
-    untrained.claim.mul_(claim_of([(hand, thing)], [(own, thing)]))
+    untrained.claim.mul_(torch.from_numpy(claim_of([(hand, thing)], [(own, thing)])))
     found = reading_errors([_read(untrained, episode)], [(own, thing)])
     assert 0.6 < np.mean(found["within_sigma"]) < 0.76
     assert found["object_error_mm"]["mean"] == 0.0
