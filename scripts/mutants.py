@@ -185,8 +185,8 @@ MUTANTS = (
         "return read", "pose/test_estimator.py",
     ),
     Mutant(
-        "gates open to places that nobody knows", "pose/estimator.py", "gate * known[_OF_GATE[name]][1][:, None, None]",
-        "gate * torch.ones_like(gate)", "pose/test_estimator.py",
+        "gates open to places that nobody knows", "pose/estimator.py", "_gate(out[name]) * known[where][1][:, None, None]",
+        "_gate(out[name])", "pose/test_estimator.py",
     ),
     # retargeting
     Mutant(

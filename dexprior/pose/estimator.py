@@ -104,6 +104,7 @@ _DRAWN = 0.02  # width of a point of the object as a share of the image
 _LEVEL, _NEAREST = 0.05, 0.002  # how much height and nearness count beside a camera's rays
 _OF_GATE = {"resting": "rest", "starting": "start", "holding": "target", "carried": "taken"}
 _KNOWN = ("rest", "start", "target", "taken")
+_SHUT = 0.1  # of a gate, below which it is shut, and above the rest of which it is open
 _ALOOF = 2.0  # by which gates are nearer to closed before anything was learned
 
 
@@ -200,8 +201,7 @@ class PoseEstimator(nn.Module):
         for layer in self.time:
             h = h + nn.functional.silu(layer(h))
         out = dict(zip(_HEADS, self.head(h.transpose(1, 2)).split(list(_HEADS.values()), -1)))
-        gates = {name: (out[name] - _ALOOF).sigmoid() for name in ("resting", "starting", "holding", "carried")}
-        gates = {name: gate * known[_OF_GATE[name]][1][:, None, None] for name, gate in gates.items()}
+        gates = {name: _gate(out[name]) * known[where][1][:, None, None] for name, where in _OF_GATE.items()}
         upright = torch.tensor([1.0, 0, 0, 0, 1, 0], device=frames.device)
         local = local[:, None]
         # the object, on its way
@@ -331,6 +331,11 @@ def _meet_each(
     one = toward.movedim(3, 1).flatten(0, 1)[..., None, :]
     offset, height = torch.zeros_like(one[:, 0]), torch.zeros_like(one[:, 0, :, 0, :1])
     return _meet(eye.repeat_interleave(points, 0), one, offset, height).unflatten(0, (-1, points)).movedim(1, 2)
+
+
+def _gate(value: Tensor) -> Tensor:
+    """From any number to [0, 1], both ends included: a place that is nearly known is known."""
+    return ((1 + 2 * _SHUT) * (value - _ALOOF).sigmoid() - _SHUT).clamp(0, 1)
 
 
 def _drawn_to(

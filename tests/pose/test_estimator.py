@@ -182,6 +182,10 @@ def test_a_hand_that_holds_is_carried_by_the_object_that_is_read(untrained, ende
     assert np.abs(expected[:, :3] - target.wrist_pose[:3]).max() > 0.01
     np.testing.assert_allclose(hand.wrist_pose[:, :3], expected[:, :3], atol=1e-4)
     assert rotation_angle(hand.wrist_pose[:, 3:], expected[:, 3:]).max() < 1e-3
+    hand, thing = _read(_opened(untrained, moved=-100.0), ended, *ended.views)
+    np.testing.assert_allclose(thing.points, np.tile(ended.condition.points, (9, 1, 1)), atol=1e-4)
+    expected = pose_multiply(fit_rigid(rest.points, thing.points), np.tile(target.wrist_pose, (9, 1)))
+    np.testing.assert_allclose(hand.wrist_pose[:, :3], expected[:, :3], atol=1e-4)
 
 
 def test_what_nobody_knows_leaves_what_rays_say(untrained, ended):
