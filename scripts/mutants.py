@@ -185,8 +185,8 @@ MUTANTS = (
         "return read", "pose/test_estimator.py",
     ),
     Mutant(
-        "gates open to places that nobody knows", "pose/estimator.py", "_gate(out[name]) * known[where][1][:, None, None]",
-        "_gate(out[name])", "pose/test_estimator.py",
+        "gates open to places that nobody knows", "pose/estimator.py",
+        "learns=self.training) * known[where][1][:, None, None]", "learns=self.training)", "pose/test_estimator.py",
     ),
     # retargeting
     Mutant(

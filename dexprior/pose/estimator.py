@@ -201,7 +201,10 @@ class PoseEstimator(nn.Module):
         for layer in self.time:
             h = h + nn.functional.silu(layer(h))
         out = dict(zip(_HEADS, self.head(h.transpose(1, 2)).split(list(_HEADS.values()), -1)))
-        gates = {name: _gate(out[name]) * known[where][1][:, None, None] for name, where in _OF_GATE.items()}
+        gates = {
+            name: _gate(out[name], learns=self.training) * known[where][1][:, None, None]
+            for name, where in _OF_GATE.items()
+        }
         upright = torch.tensor([1.0, 0, 0, 0, 1, 0], device=frames.device)
         local = local[:, None]
         # the object, on its way
@@ -333,9 +336,11 @@ def _meet_each(
     return _meet(eye.repeat_interleave(points, 0), one, offset, height).unflatten(0, (-1, points)).movedim(1, 2)
 
 
-def _gate(value: Tensor) -> Tensor:
-    """From any number to [0, 1], both ends included: a place that is nearly known is known."""
-    return ((1 + 2 * _SHUT) * (value - _ALOOF).sigmoid() - _SHUT).clamp(0, 1)
+def _gate(value: Tensor, *, learns: bool) -> Tensor:
+    """From any number to [0, 1]: where it is read, both ends are reached, as what is nearly known is known; while it
+    learns they are not, as nothing is learned there."""
+    share = (value - _ALOOF).sigmoid()
+    return share if learns else ((1 + 2 * _SHUT) * share - _SHUT).clamp(0, 1)
 
 
 def _drawn_to(

@@ -20,6 +20,7 @@ from dexprior.pose.estimator import (
     _HEADS,
     EstimatorConfig,
     PoseEstimator,
+    _gate,
     _meet,
     _meet_each,
     estimate,
@@ -186,6 +187,17 @@ def test_a_hand_that_holds_is_carried_by_the_object_that_is_read(untrained, ende
     np.testing.assert_allclose(thing.points, np.tile(ended.condition.points, (9, 1, 1)), atol=1e-4)
     expected = pose_multiply(fit_rigid(rest.points, thing.points), np.tile(target.wrist_pose, (9, 1)))
     np.testing.assert_allclose(hand.wrist_pose[:, :3], expected[:, :3], atol=1e-4)
+
+
+def test_gates_have_ends_where_they_are_read_and_slopes_where_they_learn():
+    value = torch.linspace(-6.0, 12.0, 50, requires_grad=True)
+    read, learned = (_gate(value, learns=learns) for learns in (False, True))
+    assert read.min() == 0.0
+    assert read.max() == 1.0
+    assert (read.diff() >= 0).all()
+    (slope,) = torch.autograd.grad(learned.sum(), value)
+    assert (slope > 0).all()
+    assert (read - learned).abs().max() <= 0.1 + 1e-6
 
 
 def test_what_nobody_knows_leaves_what_rays_say(untrained, ended):
