@@ -180,6 +180,14 @@ MUTANTS = (
         "rays of the first camera alone", "pose/estimator.py", "across.mean(dim=3).sum(dim=1) + _LEVEL",
         "across.mean(dim=3)[:, 0] + _LEVEL", "pose/test_estimator.py",
     ),
+    Mutant(
+        "ends that are told draw nothing", "pose/estimator.py", "return read + gate[..., [0, 0, 1]] * (known - read)",
+        "return read", "pose/test_estimator.py",
+    ),
+    Mutant(
+        "gates open to places that nobody knows", "pose/estimator.py",
+        "learns=self.training) * known[where][1][:, None, None]", "learns=self.training)", "pose/test_estimator.py",
+    ),
     # retargeting
     Mutant(
         "the thumb alone holds", "retarget/phases.py", "touching[:, 0] & touching[:, 1:3].any(axis=1)",

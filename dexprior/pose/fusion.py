@@ -75,7 +75,7 @@ def fuse_hands(a: HandTrajectory, b: HandTrajectory) -> HandTrajectory:
         contact=(1 - w) * a.contact + w * b.contact,
         force=(1 - w) * a.force + w * b.force,
         valid=a.valid & b.valid,
-        sigma=1.0 / np.sqrt(1.0 / (np.square(a.sigma) + _TINY) + 1.0 / (np.square(b.sigma) + _TINY)),
+        sigma=1.0 / np.sqrt(1.0 / (np.square(a.spread) + _TINY) + 1.0 / (np.square(b.spread) + _TINY)),
         scale_known=a.scale_known and b.scale_known,
     )
 
@@ -99,5 +99,5 @@ _TINY = 1e-8  # [m^2]
 
 def _share(a: HandTrajectory, b: HandTrajectory) -> np.ndarray:
     """The second's weight in each frame."""
-    va, vb = (np.square(h.sigma.mean(axis=1)) + _TINY for h in (a, b))
+    va, vb = (np.square(h.spread.mean(axis=(1, 2))) + _TINY for h in (a, b))
     return va / (va + vb)

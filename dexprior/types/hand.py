@@ -64,8 +64,8 @@ class HandTrajectory:
     """Normal force of each fingertip on the object [N]."""
     valid: Bool[np.ndarray, " time"]
     """Whether the frame was measured (an invalid frame repeats the last measured values)."""
-    sigma: Float[np.ndarray, "time 21"]
-    """Standard deviation of each joint's position [m]."""
+    sigma: Float[np.ndarray, "time 21 *axis"]
+    """Standard deviation of each joint's position [m]: one, or one along each axis of the base frame."""
     scale_known: bool
     """Whether lengths are metric; a monocular landmark file leaves the scale open."""
 
@@ -80,10 +80,16 @@ class HandTrajectory:
         check.array("contact", "time", 5, low=0.0, high=1.0)
         check.array("force", "time", 5, low=0.0)
         check.array("valid", "time", dtype=bool)
-        check.array("sigma", "time", 21, low=0.0)
+        check.array("sigma", "time", 21, *([3] if np.shape(self.sigma)[2:] == (3,) else []), low=0.0)
 
     def __len__(self) -> int:
         return len(self.t)
+
+    @property
+    def spread(self) -> Float[np.ndarray, "time 21 3"]:
+        """Standard deviation of each joint's position along each axis of the base frame [m]."""
+        sigma = self.sigma if self.sigma.ndim == 3 else self.sigma[..., None]
+        return np.broadcast_to(sigma, self.joints.shape)
 
 
 class _Sided(Protocol):

@@ -12,23 +12,24 @@ from pictured import camera_at, pictured_episode, two_handed_episode, walking_ca
 from dexprior.artifacts import read_tensors, save_module
 from dexprior.data.stacks import recorded_clip, stack_episodes
 from dexprior.errors import ArtifactError, BadInput
-from dexprior.geometry.rotations import quat_from_yaw
+from dexprior.geometry.rotations import quat_from_yaw, rotation_angle
 from dexprior.geometry.torch_camera import camera_rows, project, rays
-from dexprior.geometry.transforms import matrix_from_pose, pose_from_matrix
+from dexprior.geometry.transforms import fit_rigid, matrix_from_pose, pose_from_matrix, pose_multiply
 from dexprior.hands.skeleton import forward
 from dexprior.pose.estimator import (
+    _HEADS,
     EstimatorConfig,
     PoseEstimator,
-    _cut,
-    _harder,
+    _gate,
     _meet,
+    _meet_each,
     estimate,
     load_estimator,
     save_estimator,
-    train_estimator,
 )
 from dexprior.pose.evaluation import claim_of, consistency, motion_sigma, read_stack, reading_errors
 from dexprior.pose.fusion import read_sample
+from dexprior.pose.training import _cut, _harder, _missed, train_estimator
 from dexprior.types.episode import View
 
 TINY = {
@@ -50,9 +51,45 @@ def episode():
     return pictured_episode(0, n=9, size=32)
 
 
+@pytest.fixture
+def ended(episode, untrained):
+    """The episode with a part that its nut is brought to, and a target of its hand; the estimator knows where an object
+    ends."""
+    condition = episode.condition
+    (start,) = condition.start
+    wrist = start.wrist_pose + np.array([0.02, 0.1, 0.01, 0, 0, 0, 0])
+    target = replace(start, wrist_pose=wrist, finger_pose=start.finger_pose / 2)
+    goal = np.array([0.45, 0.12, 0.02, *quat_from_yaw(np.array(0.3))])
+    untrained.rest.learned.fill_(True)
+    return replace(episode, condition=replace(condition, goal=goal, target=(target,)))
+
+
 def _read(model, episode, *views: View):
     s = episode.sample
     return estimate(model, s.frames, s.camera, s.fps, episode.condition, views)
+
+
+def _turned(episode, T):
+    """The scene with its cameras and all that its condition tells, moved together."""
+
+    def pose(value):
+        return pose_from_matrix(T @ matrix_from_pose(value))
+
+    def hands(ends):
+        return tuple(replace(hand, wrist_pose=pose(hand.wrist_pose)) for hand in ends)
+
+    def camera(value):
+        return replace(value, T_base_cam=T @ value.T_base_cam)
+
+    told, turn = episode.condition, T[:3, :3]
+    condition = replace(
+        told, points=told.points @ turn.T + T[:3, 3], pose=pose(told.pose), goal=pose(told.goal),
+        start=hands(told.start), target=hands(told.target),
+    )  # fmt: skip
+    return replace(
+        episode, condition=condition, sample=replace(episode.sample, camera=camera(episode.sample.camera)),
+        views=tuple(replace(view, camera=camera(view.camera)) for view in episode.views),
+    )  # fmt: skip
 
 
 def _errors(model, stack):
@@ -78,6 +115,13 @@ def test_it_overfits_two_clips_to_a_centimetre(tiny_stack, tmp_path):
     assert found["contact_f1"] > 0.95
 
 
+def test_each_point_is_where_its_own_rays_meet():
+    place = torch.tensor([[0.1, 0.2, 0.05], [-0.1, 0.1, 0.02]])
+    eye = torch.tensor([[1.0, 0.0, 0.5], [0.0, -1.0, 0.5]]).view(1, 2, 1, 3)
+    found = _meet_each(eye, place - eye[..., None, :])
+    np.testing.assert_allclose(found[0, 0], place, atol=4e-3)
+
+
 def test_where_rays_meet_is_where_the_point_is():
     """Two cameras leave nothing open; one leaves the depth, which the height settles."""
     place, offset = torch.tensor([0.1, 0.2, 0.05]), torch.tensor([[0.0, 0.0, 0.0], [0.03, 0.0, 0.01]])
@@ -94,29 +138,82 @@ def test_where_rays_meet_is_where_the_point_is():
     assert aside < 0.003  # it lies on the ray all the same
 
 
-def test_turning_and_moving_the_scene_turns_and_moves_the_estimate(untrained, episode):
+def test_turning_and_moving_the_scene_turns_and_moves_the_estimate(untrained, ended):
     """Cameras and object moved together, about the vertical, see the same pixels."""
     T = matrix_from_pose(np.concatenate([[0.4, -2.0, 0.3], quat_from_yaw(np.array(1.1))]))
-    views = episode.views
-    here, its = _read(untrained, episode, *views)
-
-    def moved(camera):
-        return replace(camera, T_base_cam=T @ camera.T_base_cam)
-
-    turn = T[:3, :3]
-    condition = replace(
-        episode.condition, points=episode.condition.points @ turn.T + T[:3, 3],
-        pose=pose_from_matrix(T @ matrix_from_pose(episode.condition.pose)),
-    )  # fmt: skip
-    elsewhere = replace(
-        episode, condition=condition, sample=replace(episode.sample, camera=moved(episode.sample.camera)),
-        views=tuple(replace(view, camera=moved(view.camera)) for view in views),
-    )  # fmt: skip
+    here, its = _read(untrained, ended, *ended.views)
+    elsewhere, turn = _turned(ended, T), T[:3, :3]
     there, thing = _read(untrained, elsewhere, *elsewhere.views)
     np.testing.assert_allclose(there.joints, here.joints @ turn.T + T[:3, 3], atol=2e-5)
     np.testing.assert_allclose(thing.points, its.points @ turn.T + T[:3, 3], atol=2e-5)
     np.testing.assert_allclose(there.finger_pose, here.finger_pose, atol=1e-4)
     np.testing.assert_allclose(there.contact, here.contact, atol=1e-4)
+
+
+def _opened(model, **gates: float):
+    """The same network with some outputs pushed far up or down."""
+    at = 0
+    with torch.no_grad():
+        for name, size in _HEADS.items():
+            model.head.bias[at : at + size] += gates.get(name, 0.0)
+            at += size
+    return model
+
+
+def test_hand_and_object_are_drawn_to_the_ends_that_are_told(untrained, ended):
+    """As far as gates are open: altogether, the target's hand is read, and the object where clips came to rest."""
+    condition = ended.condition
+    (target,) = condition.target
+    opened = _opened(untrained, resting=50.0, moved=50.0, holding=50.0, carried=-50.0)
+    hand, thing = _read(opened, ended, *ended.views)
+    np.testing.assert_allclose(hand.wrist_pose, np.tile(target.wrist_pose, (9, 1)), atol=1e-5)
+    np.testing.assert_allclose(hand.finger_pose, np.tile(target.finger_pose, (9, 1)), atol=1e-5)
+    np.testing.assert_allclose(thing.pose[:, :2], np.tile(condition.goal[:2], (9, 1)), atol=1e-5)
+    np.testing.assert_allclose(thing.points[:, :, 2].min(axis=1), condition.goal[2], atol=1e-5)
+
+
+def test_a_hand_that_holds_is_carried_by_the_object_that_is_read(untrained, ended):
+    """It is to the object as the target's hand is to the object at rest."""
+    (target,) = ended.condition.target
+    resting = {"moved": 50.0, "resting": 50.0, "holding": -50.0, "starting": -50.0, "carried": 50.0}
+    hand, rest = _read(_opened(untrained, **resting), ended, *ended.views)
+    np.testing.assert_allclose(hand.wrist_pose, np.tile(target.wrist_pose, (9, 1)), atol=1e-5)
+    hand, thing = _read(_opened(untrained, resting=-100.0), ended, *ended.views)
+    expected = pose_multiply(fit_rigid(rest.points, thing.points), np.tile(target.wrist_pose, (9, 1)))
+    assert np.abs(expected[:, :3] - target.wrist_pose[:3]).max() > 0.01
+    np.testing.assert_allclose(hand.wrist_pose[:, :3], expected[:, :3], atol=1e-4)
+    assert rotation_angle(hand.wrist_pose[:, 3:], expected[:, 3:]).max() < 1e-3
+    hand, thing = _read(_opened(untrained, moved=-100.0), ended, *ended.views)
+    np.testing.assert_allclose(thing.points, np.tile(ended.condition.points, (9, 1, 1)), atol=1e-4)
+    expected = pose_multiply(fit_rigid(rest.points, thing.points), np.tile(target.wrist_pose, (9, 1)))
+    np.testing.assert_allclose(hand.wrist_pose[:, :3], expected[:, :3], atol=1e-4)
+
+
+def test_gates_have_ends_where_they_are_read_and_slopes_where_they_learn():
+    value = torch.linspace(-6.0, 12.0, 50, requires_grad=True)
+    read, learned = (_gate(value, learns=learns) for learns in (False, True))
+    assert read.min() == 0.0
+    assert read.max() == 1.0
+    assert (read.diff() >= 0).all()
+    (slope,) = torch.autograd.grad(learned.sum(), value)
+    assert (slope > 0).all()
+    assert (read - learned).abs().max() <= 0.1 + 1e-6
+
+
+def test_what_nobody_knows_leaves_what_rays_say(untrained, ended):
+    """However open the gates are."""
+    left = PoseEstimator(replace(untrained.config, side="left")).eval()
+    left.load_state_dict(untrained.state_dict())
+    stranger = replace(ended, condition=replace(ended.condition, goal=None))
+    reads = [
+        _read(_opened(left, resting=push, starting=push, holding=push, carried=push), stranger, *ended.views)
+        for push in (0.0, 50.0, -100.0)
+    ]
+    for hand, thing in reads:
+        np.testing.assert_array_equal(hand.joints, reads[0][0].joints)
+        np.testing.assert_array_equal(thing.points, reads[0][1].points)
+    moved = replace(stranger, condition=replace(stranger.condition, target=stranger.condition.start))
+    np.testing.assert_array_equal(_read(left, moved, *ended.views)[0].joints, reads[0][0].joints)
 
 
 def test_a_second_camera_changes_the_answer_and_its_order_among_others_does_not(untrained, episode):
@@ -177,10 +274,29 @@ def test_pictures_made_harder_are_those_of_a_seed():
 def test_two_thirds_of_the_errors_lie_within_what_is_claimed(untrained, episode):
     hand, thing = _read(untrained, episode)
     own = replace(hand, joints=hand.joints + np.random.default_rng(0).normal(0.0, 0.02, hand.joints.shape))
-    untrained.claim.mul_(claim_of([(hand, thing)], [(own, thing)]))
+    untrained.claim.mul_(torch.from_numpy(claim_of([(hand, thing)], [(own, thing)])))
     found = reading_errors([_read(untrained, episode)], [(own, thing)])
     assert 0.6 < np.mean(found["within_sigma"]) < 0.76
     assert found["object_error_mm"]["mean"] == 0.0
+
+
+def test_a_claim_learns_to_cover_two_thirds_along_each_axis():
+    off = torch.randn(2000, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([0.002, 0.01, 0.03])
+    claim = torch.full((3,), -4.6, requires_grad=True)
+    learner = torch.optim.Adam([claim], lr=0.02)
+    for _ in range(300):
+        learner.zero_grad()
+        _missed(off, claim.expand_as(off)).mean().backward()
+        learner.step()
+    within = (off.abs() < claim.detach().exp()).float().mean(0)
+    np.testing.assert_allclose(within, 0.68, atol=0.02)
+
+
+def test_a_claim_is_along_the_axes_of_the_base(untrained, ended):
+    """A quarter of a turn of the whole scene changes those of x and y with each other."""
+    T = matrix_from_pose(np.concatenate([np.zeros(3), quat_from_yaw(np.array(np.pi / 2))]))
+    here, there = (_read(untrained, one)[0].sigma for one in (ended, _turned(ended, T)))
+    np.testing.assert_allclose(there, here[..., [1, 0, 2]], rtol=1e-3)
 
 
 def test_what_a_motion_stream_is_off_by_is_what_samples_are_misread_by_beyond_demonstrations(untrained, episode):

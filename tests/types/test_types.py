@@ -140,6 +140,14 @@ def test_quaternions_are_unit(cls, name, examples):
     assert f"{cls.__name__}.{name}: quaternion of norm 1.0100" in refused(examples[cls], **{name: pose})
 
 
+def test_a_spread_is_one_number_a_joint_or_one_along_each_axis(examples):
+    hand = examples[types.HandTrajectory]
+    assert (hand.spread == hand.sigma[..., None]).all()
+    along = np.stack([hand.sigma, 2 * hand.sigma, 3 * hand.sigma], axis=-1)
+    assert (dataclasses.replace(hand, sigma=along).spread == along).all()
+    assert refused(hand, sigma=along[..., :2]) == "HandTrajectory.sigma has shape (5, 21, 2), expected (time, 21)"
+
+
 def test_messages_are_whole_sentences(examples):
     """Pinned texts; change them here when they change on purpose."""
     hand, contact = examples[types.HandTrajectory], examples[types.ContactSchedule]
