@@ -384,6 +384,8 @@ def draw_batch(
     def telling(condition: dict[str, Tensor]) -> dict[str, Tensor]:
         """The same conditions, some of which are hidden."""
         hiding, n = config.hiding, len(condition["told"])
+        if not hiding.share:
+            return condition
         some = (uniform(n) < hiding.share)[:, None]
         alone = torch.tensor([float(getattr(hiding, name)) for name in CONDITIONS], device=device)
         return {**condition, "told": ~(some & (uniform(n * len(alone)).view(n, -1) < alone))}
