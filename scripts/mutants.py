@@ -169,6 +169,14 @@ MUTANTS = (
         "rows = 0 * start[:, None] +", "prior/test_conditioning.py",
     ),
     Mutant(
+        "what is hidden reaches the network", "prior/denoiser.py", "condition = self._told(condition)\n",
+        "condition = condition\n", "prior/test_denoiser.py",
+    ),
+    Mutant(
+        "another text encoder than the pinned one", "prior/text.py", "if pinned is not None and checksum != pinned:",
+        "if False:", "prior/test_text.py",
+    ),
+    Mutant(
         "a left hand that is no mirror image", "hands/skeleton.py", "offsets = offsets * _MIRROR",
         "offsets = 1 * offsets", "hands/test_skeleton.py",
     ),

@@ -24,6 +24,7 @@ VERBS: dict[str, str] = {
     "train-prior": "train the video diffusion prior",
     "condition": "what to ask the prior for with an object of your own: from its mesh or its cloud",
     "sample": "sample clips from the prior",
+    "evaluate-prior": "what a robot carries out of the prior's samples, and what each condition does",
     "estimate-pose": "video -> hand trajectory",
     "retarget": "hand trajectory -> robot trajectory",
     "build-behavior": "prior samples -> distribution over robot trajectories",

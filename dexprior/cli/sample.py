@@ -4,11 +4,18 @@ Conditions are those of new scenes of a task that the prior was trained on, read
 made for an object of your own as `dexprior condition` does: cloud=FILE and that verb's settings. Writes
 samples.safetensors, conditions.safetensors beside it, and one mp4 a sample; of further views=, samples.NAME.safetensors
 and one mp4 a sample as well.
+
+What the prior is not told, the rest decides. Without start, target, fingers and time the sentence chooses how it is
+done, and may be one that nobody trained on:
+
+dexprior sample sentence="first shove the block ahead, then lift it" mask=[start,target,fingers,time]
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
 
 
 HELP: dict[str, tuple[str, ...]] = {
-    "": ("prior", "task", "sentence", "n", "views", "conditions", "cloud", "text", "at", "goal", "seed", "out"),
+    "": ("prior", "task", "sentence", "mask", "n", "conditions", "cloud", "text", "at", "goal", "seed", "out"),
 }
 """What `--help` shows, of the verb and of its words; what ends in a dot, `--help all` shows."""
 
@@ -41,7 +48,13 @@ class Config(OwnObjectConfig):
     task: str | None = None
     """Whose scenes; by default the first of the tasks that the prior was trained on."""
     sentence: str | None = None
-    """What is asked for in each scene of a task of the suite; drawn when it is not given."""
+    """What is asked for in each scene of a task of the suite; drawn when it is not given. Any sentence where neither
+    start, target, fingers nor time are told, else one of the task's."""
+    mask: tuple[str, ...] = ()
+    """What the prior is not told: of start, target, fingers (the target's), time (the target's, and the clip's length),
+    cloud (the object and what it is brought to) and text. Without times, clips are as long as the task's longest."""
+    guidance: dict[str, float] = field(default_factory=dict)
+    """How much more than the prior samples follow some of these, e.g. guidance.text=1; not those in mask."""
     n: Annotated[int, Ge(1)] = 4
     """Scenes to draw; of an object of your own starts of the hand."""
     seed: Annotated[int, Ge(0)] = 0
@@ -88,10 +101,11 @@ def run(config: Config, words: list[str]) -> int:
             raise BadInput(f"{folder} was trained on no task that dexprior has scenes of: give conditions=FILE")
         conditions = _drawn(config, task, pipeline.denoiser.config)
     samples = pipeline(
-        conditions, seed=config.seed, motion_steps=config.motion_steps,
-        video_steps=config.video_steps, provenance={"checkpoint": str(folder)},
+        conditions, seed=config.seed, motion_steps=config.motion_steps, video_steps=config.video_steps,
+        hidden=config.mask, guidance=config.guidance, provenance={"checkpoint": str(folder)},
     )  # fmt: skip
-    _say_what_is_new(samples)
+    if "cloud" not in config.mask:
+        _say_what_is_new(samples)
     filmed = {
         name: pipeline.film(
             samples, conditions, [eye] * len(samples), name, seed=config.seed, video_steps=config.video_steps
@@ -141,17 +155,29 @@ def _say_what_is_new(samples: Sequence[VideoSample]) -> None:
 def _drawn(config: Config, task: str, net: Any) -> list[PriorCondition]:
     """Conditions of new scenes."""
     from dexprior.data.demonstrating import condition_of
+    from dexprior.errors import BadInput
     from dexprior.worlds.tasks import SUITE, Task, human_task, strategies_of
 
     rng = np.random.default_rng(config.seed)
     seeds = [config.seed + i for i in range(config.n)]
     every = max(round(1.0 / net.fps / Task.control_dt), 1)
     # ways of doing it whose clips are as long as this prior knows them
-    sentences = [text for way in strategies_of(task) if way.seconds * net.fps <= net.frames for text in way.sentences]
+    ways = [way for way in strategies_of(task) if way.seconds * net.fps <= net.frames]
+    sentences = [text for way in ways for text in way.sentences]
+    asked = config.sentence
+    if asked is not None and not re.search(r"[A-Za-z]{2}", asked):
+        raise BadInput(f"sentence = {asked!r}: no word in it that a prior trained on English could know")
+    free = asked is not None and {"start", "target", "fingers", "time"} <= set(config.mask)
     conditions = []
     for seed in seeds:
         made = human_task(task, int(rng.integers(len(SUITE[task].variants))))
         scene = {name: value[0] for name, value in made.sample(rng, 1).items()}
-        text = config.sentence or (sentences[int(rng.integers(len(sentences)))] if sentences else None)
-        conditions.append(condition_of(made, scene, seed=seed, size=net.size, sentence=text, every=every))
+        drawn = sentences[int(rng.integers(len(sentences)))] if sentences else None
+        text = drawn if asked is None or free else asked
+        made_for = condition_of(made, scene, seed=seed, size=net.size, sentence=text, every=every)
+        longest = max([made_for.seconds, *(round(way.seconds * net.fps) / net.fps for way in ways)])
+        told: dict[str, Any] = {"text": asked} if free else {}
+        if "time" in config.mask:
+            told["seconds"] = longest
+        conditions.append(replace(made_for, **told))
     return conditions

@@ -118,7 +118,10 @@ def stage_prior(
             denoiser,
             folder / "checkpoint",
             seed=seed,
-            extra={"tasks": sorted({str(row["task"]) for row in train.info if row.get("task")})},
+            extra={
+                "tasks": sorted({str(row["task"]) for row in train.info if row.get("task")}),
+                "holdout": config.holdout,
+            },
             familiarity=Familiarity.fit(
                 denoiser.motion.condition, condition_tensors(train.conditions, sides=denoiser.sides)
             ),

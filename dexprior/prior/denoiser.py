@@ -10,7 +10,7 @@ the motion's present estimate as control maps, so the two can be denoised togeth
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from diffusers import ConfigMixin, ModelMixin
@@ -20,9 +20,17 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from dexprior.prior.carrying import Carrying
-from dexprior.prior.conditioning import ConditionEncoder, frame_of_target, straight_path
+from dexprior.prior.conditioning import (
+    CONDITIONS,
+    ConditionEncoder,
+    frame_of_target,
+    straight_path,
+    told,
+    without_hidden,
+)
 from dexprior.prior.maps import control_maps, map_channels
 from dexprior.prior.motion import HANDS, POINTS, motion_size
+from dexprior.prior.text import HASHED, HASHED_SIZE
 from dexprior.types import Side
 
 __all__ = ["JointDenoiser"]
@@ -42,6 +50,8 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         channels: of the video stage at half resolution.
         fps: frames per second.
         sides: of the hands that it knows, in the order of `dexprior.types.SIDES`.
+        text, text_size, text_checksum: of the `TextEncoder` that reads its sentences.
+        hides: names of `CONDITIONS` that it has learned to go without.
     """
 
     motion_mean: Tensor
@@ -60,10 +70,14 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         dropout: float = 0.05,
         fps: float = 24.0,
         sides: Sequence[Side] = ("right",),
+        text: str = HASHED,
+        text_size: int = HASHED_SIZE,
+        text_checksum: str = "",
+        hides: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.fps, self.sides = fps, tuple(sides)
-        self.motion = MotionStage(frames, size, width, layers, heads, patch, dropout, len(sides))
+        self.motion = MotionStage(frames, size, width, layers, heads, patch, dropout, len(sides), text_size)
         self.video = VideoStage(channels, len(sides))
         self.carrying = Carrying()
         self.register_buffer("motion_mean", torch.zeros(motion_size(len(sides))))
@@ -80,18 +94,56 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         """Clean motion, standardised.
 
         What the condition gives is given: hands and object at the first frame, and the wrists at the target's. The rest
-        departs from a straight path, and where it is known what the object is brought to, from `Carrying`. The numbers
-        of a hand that is not there are zero.
+        departs from a straight path, and where it is known what the object is brought to, from `Carrying`. What the
+        condition hides, nothing depends on. The numbers of a hand that is not there are zero.
 
         Args:
             noisy: (1 - sigma) * clean + sigma * noise, standardised.
             low_video: the noisy video, shrunk by `LOW`.
         """
+        condition = self._told(condition)
         straight, unit = self._departure(condition, noisy.shape[1])
         target = frame_of_target(condition, self.fps)
         correction = self.motion(noisy, sigma, low_video, video_sigma, condition, straight, target, self.fps)
-        clean = torch.where(self._given(target, noisy), straight, straight + unit * correction)
+        clean = torch.where(self._given(condition, target, noisy), straight, straight + unit * correction)
         return clean if len(self.sides) == 1 else torch.where(self._shown(condition)[:, None], clean, 0.0)
+
+    def denoise_guided(
+        self,
+        noisy: Float[Tensor, "batch time motion"],
+        sigma: Float[Tensor, " batch"],
+        low_video: Float[Tensor, "batch time 3 low low"],
+        video_sigma: Float[Tensor, " batch"],
+        condition: dict[str, Tensor],
+        guidance: Mapping[str, float],
+    ) -> Float[Tensor, "batch time motion"]:
+        """Clean motion that follows some conditions more than the network does, in one call of `denoise_motion`.
+
+        m + sum_k w_k (m - m without k), where m is what the network makes of all conditions that are told: Ho and
+        Salimans 2022, "Classifier-Free Diffusion Guidance", for several conditions as in Liu et al. 2022,
+        "Compositional Visual Generation with Composable Diffusion Models". What is given stays as it is.
+
+        Args:
+            guidance: weight w of each guided one of `CONDITIONS`; without any, this is `denoise_motion`.
+        """
+        if not guidance:
+            return self.denoise_motion(noisy, sigma, low_video, video_sigma, condition)
+        n, names = len(noisy), list(guidance)
+        many = {key: value.repeat(1 + len(names), *[1] * (value.ndim - 1)) for key, value in condition.items()}
+        for k, name in enumerate(names, start=1):
+            many["told"][k * n : (k + 1) * n, list(CONDITIONS).index(name)] = False
+        streams = (x.repeat(1 + len(names), *[1] * (x.ndim - 1)) for x in (noisy, sigma, low_video, video_sigma))
+        motions, sigmas, lows, video_sigmas = streams
+        made, *without = self.denoise_motion(motions, sigmas, lows, video_sigmas, many).split(n)
+        guided = made + sum(weight * (made - other) for weight, other in zip(guidance.values(), without))
+        shown = self._told(condition)
+        return torch.where(self._given(shown, frame_of_target(shown, self.fps), noisy), made, guided)
+
+    def _told(self, condition: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What the network is shown of a condition."""
+        mean = self.motion_mean
+        hands = torch.stack([mean[places.pose] for places in HANDS[: len(self.sides)]])
+        return without_hidden(condition, hands, mean[POINTS].unflatten(0, (-1, 3)), self.config.frames / self.fps)
 
     def _departure(
         self, condition: dict[str, Tensor], frames: int
@@ -105,17 +157,21 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         unit = torch.ones_like(straight)
         way, spread = self.carrying(condition, frames, self.fps)
         known = self.carrying.knows(condition)[:, None, None]
+        timed = known & told(condition, "time")[:, None, None]  # drawn out over a clip, the way says where, not when
         straight[..., POINTS] = torch.where(known, way.flatten(2), straight[..., POINTS])
-        unit[..., POINTS] = torch.where(known, spread.expand_as(way).flatten(2) / self.motion_std[POINTS], 1.0)
+        unit[..., POINTS] = torch.where(timed, spread.expand_as(way).flatten(2) / self.motion_std[POINTS], 1.0)
         return self.standard(straight), unit
 
-    def _given(self, target: Float[Tensor, " batch"], motion: Tensor) -> Bool[Tensor, "batch time motion"]:
+    def _given(
+        self, condition: dict[str, Tensor], target: Float[Tensor, " batch"], motion: Tensor
+    ) -> Bool[Tensor, "batch time motion"]:
         frame = torch.arange(motion.shape[1], device=motion.device)
         given = torch.zeros(motion.shape, dtype=torch.bool, device=motion.device)
-        given[:, 0, POINTS] = True
+        given[:, 0, POINTS] = told(condition, "cloud")[:, None]
+        reached = (told(condition, "target") & told(condition, "time"))[:, None] & (frame == target[:, None])
         for places in HANDS[: len(self.sides)]:
-            given[..., places.wrist.start : places.rotation.stop] = (frame == target[:, None])[..., None]
-            given[:, 0, places.pose] = True
+            given[..., places.wrist.start : places.rotation.stop] = reached[..., None]
+            given[:, 0, places.pose] |= told(condition, "start")[:, None]
         return given
 
     def _shown(self, condition: dict[str, Tensor]) -> Bool[Tensor, "batch motion"]:
@@ -151,7 +207,8 @@ class JointDenoiser(ModelMixin, ConfigMixin):
             motion: standardised.
             known: whether the first hand, the object, and the second hand are known; all is when omitted.
         """
-        maps = control_maps(self.physical(motion), condition, self.config.size, sides=self.sides, known=known)
+        shown = self._told(condition)
+        maps = control_maps(self.physical(motion), shown, self.config.size, sides=self.sides, known=known)
         return self.video.guide(maps)
 
     def physical(self, motion: Float[Tensor, "*batch motion"]) -> Float[Tensor, "*batch motion"]:
@@ -167,7 +224,16 @@ class MotionStage(nn.Module):
     """Transformer over condition tokens and motion tokens."""
 
     def __init__(
-        self, frames: int, size: int, width: int, layers: int, heads: int, patch: int, dropout: float, hands: int
+        self,
+        frames: int,
+        size: int,
+        width: int,
+        layers: int,
+        heads: int,
+        patch: int,
+        dropout: float,
+        hands: int,
+        text_size: int,
     ) -> None:
         super().__init__()
         if frames % patch:
@@ -175,7 +241,7 @@ class MotionStage(nn.Module):
         self.patch = patch
         low = (size // LOW) ** 2 * 3
         numbers = motion_size(hands)
-        self.condition = ConditionEncoder(width, hands)
+        self.condition = ConditionEncoder(width, hands, text_size)
         self.embed = nn.Linear(patch * numbers, width)
         self.see = nn.Linear(patch * low, width)
         self.guide = nn.Linear(patch * (numbers + 3), width)

@@ -6,8 +6,8 @@ number that these reach as well says nothing about the prior.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from jaxtyping import Bool, Float, UInt8
 from dexprior.data.stacks import Stack
 from dexprior.geometry.transforms import fit_rigid, invert_pose, transform_points
 from dexprior.hands.skeleton import FINGER_RADIUS, forward
-from dexprior.prior.conditioning import condition_tensors, embed_text, straight_path
+from dexprior.prior.conditioning import condition_tensors, straight_path
 from dexprior.prior.motion import HANDS, POINTS, decode_motion, encode_motion, known_motion, motion_size
+from dexprior.prior.text import embed_text
 from dexprior.stats import bootstrap_mean
 from dexprior.types import PriorCondition, VideoSample
 
@@ -28,7 +29,10 @@ __all__ = [
     "evaluate_prior",
     "evaluate_samples",
     "laws_broken",
+    "predicted_motions",
     "rank_samples",
+    "spread_of",
+    "swapped",
 ]
 
 GAPS = (0.005, 0.010, 0.015, 0.020, 0.030)
@@ -106,11 +110,15 @@ def evaluate_prior(samples: Sequence[VideoSample], truth: Stack, train: Stack) -
 
 
 def evaluate_samples(motions: Sequence[Motion], truth: Stack) -> dict[str, Any]:
-    """Motions for the conditions of held-out clips, against those clips, over the frames that are known."""
+    """Motions for the conditions of held-out clips, against those clips, over the frames that are known.
+
+    Of the joints there is the mean distance (MPJPE), and `aligned_joints` after the similarity that fits each frame's
+    hand best (PA-MPJPE). `contact_f1` is over frames and fingers of a clip that touches anything.
+    """
     errors: dict[str, list[float]] = {
-        name: [] for name in ("wrist", "joints", "object", "goal", "start_wrist", "target_wrist")
+        name: [] for name in ("wrist", "joints", "aligned_joints", "object", "goal", "start_wrist", "target_wrist")
     }
-    onset, agree, pixels, laws = [], [], [], []
+    onset, agree, matched, pixels, laws = [], [], [], [], []
     for k, motion in enumerate(motions):
         real, condition = _recorded(truth, k), truth.conditions[k]
         n = len(real.wrist)
@@ -122,6 +130,7 @@ def evaluate_samples(motions: Sequence[Motion], truth: Stack) -> dict[str, Any]:
         ends = motion.points[-1].mean(axis=0) - real.points[-1].mean(axis=0)
         for name, value in (
             ("wrist", wrist[hand]), ("joints", joints[hand]), ("object", points[thing]),
+            ("aligned_joints", _aligned_distance(motion.joints[hand], real.joints[hand])),
             ("goal", np.linalg.norm(ends[None], axis=-1)[thing[-1:]]),
             ("start_wrist", wrist[:1][hand[:1]]), ("target_wrist", wrist[at : at + 1][hand[at : at + 1]]),
         ):  # fmt: skip
@@ -132,6 +141,8 @@ def evaluate_samples(motions: Sequence[Motion], truth: Stack) -> dict[str, Any]:
         if truth.touch_known[k]:
             touching, wanted = motion.contact > 0.5, real.contact > 0.5
             agree.append(float((touching == wanted).mean()))
+            if touching.any() or wanted.any():
+                matched.append(2.0 * float((touching & wanted).sum()) / float(touching.sum() + wanted.sum()))
             first, hoped = (int(t.any(axis=(1, 2)).argmax()) if t.any() else None for t in (touching, wanted))
             if first is not None and hoped is not None:
                 onset.append(1000.0 * abs(first - hoped) / truth.fps)
@@ -142,9 +153,60 @@ def evaluate_samples(motions: Sequence[Motion], truth: Stack) -> dict[str, Any]:
         "n": len(motions),
         "contact_onset_error_ms": _summary(onset),
         "contact_agreement": _summary(agree),
+        "contact_f1": _summary(matched),
+        "sinks_in": _summary([_sinking(motion, truth.conditions[k]) for k, motion in enumerate(motions)]),
         "pixel_error": _summary(pixels),
         "laws": {"gap_mm": [1000 * g for g in GAPS], "moves_alone": _rounded(alone), "touches_air": _rounded(air)},
     }
+
+
+def spread_of(draws: Sequence[Sequence[Motion]], truth: Stack) -> dict[str, Any]:
+    """Several samples of each held-out clip's condition, against the clip.
+
+    `diversity_mm` is the mean distance d between two samples of a condition, over joints and frames; `energy_mm` the
+    energy score E d(x, y) - E d(x, x') / 2 of samples x for the clip y (Gneiting and Raftery 2007, "Strictly Proper
+    Scoring Rules"), which for a predictor of one motion is its distance; `best_mm` the distance of the best sample.
+
+    Args:
+        draws: at least two, each with one motion a clip of `truth`, in its order.
+        truth: held-out clips.
+    """
+    diversity, energy, best = [], [], []
+    for k in range(len(truth)):
+        known = truth.hand_known[k, : truth.length[k]][:, truth.shows[k]]
+        if not known.any():
+            continue
+        made = np.stack([draw[k].joints[known] for draw in draws])
+        real = np.linalg.norm(made - _recorded(truth, k).joints[known], axis=-1).mean(axis=(1, 2))
+        apart = np.linalg.norm(made[:, None] - made, axis=-1).mean(axis=(2, 3))
+        between = float(apart.sum() / (len(made) * (len(made) - 1)))
+        diversity.append(1000.0 * between)
+        energy.append(1000.0 * (float(real.mean()) - between / 2))
+        best.append(1000.0 * float(real.min()))
+    return {
+        "draws": len(draws), "diversity_mm": _summary(diversity), "energy_mm": _summary(energy),
+        "best_mm": _summary(best),
+    }  # fmt: skip
+
+
+def swapped(conditions: Sequence[PriorCondition], name: str, order: Sequence[int]) -> list[PriorCondition]:
+    """Conditions of which one part is another's.
+
+    Args:
+        conditions: with hands of the same sides as those that they are swapped with.
+        name: `cloud` (all that is known of the object and of what it is brought to), `start`, `target` or `text`.
+        order: of each condition the one that the part is taken from.
+    """
+    return [
+        replace(one, **{part: getattr(conditions[k], part) for part in _PARTS[name]})
+        for one, k in zip(conditions, order)
+    ]
+
+
+_PARTS: Mapping[str, tuple[str, ...]] = {
+    "cloud": ("cloud", "moves", "points", "pose", "goal"), "start": ("start",), "target": ("target",),
+    "text": ("text",),
+}  # fmt: skip
 
 
 def laws_broken(sample: VideoSample, condition: PriorCondition) -> float:
@@ -232,6 +294,21 @@ def _decoded(motion: Float[np.ndarray, "time motion"], truth: Stack, k: int) -> 
     return Motion(wrist[..., :3], np.stack(joints, axis=1), parts[0]["points"], contact, truth.fps)
 
 
+def predicted_motions(truth: Stack, train: Stack) -> dict[str, Float[np.ndarray, "clip time motion"]]:
+    """Motion vectors of the predictors of `evaluate_prior`, by name; as long as the longest clip."""
+    time = truth.frames.shape[1]
+
+    def fitted(motion: Float[np.ndarray, "clip time motion"]) -> Float[np.ndarray, "clip time motion"]:
+        return motion[:, np.minimum(np.arange(time), motion.shape[1] - 1)]
+
+    constant = np.broadcast_to(_mean_motion(train), (len(truth), *_mean_motion(train).shape))
+    return {
+        "constant": fitted(constant),
+        "copy": _copied(truth),
+        "nearest": fitted(encode_motion(train))[_nearest(train, truth)],
+    }
+
+
 def _mean_motion(train: Stack) -> Float[np.ndarray, "time motion"]:
     """Frame by frame; a clip that has ended, or does not know a number, has no say."""
     motion, known = encode_motion(train), known_motion(train)
@@ -243,8 +320,8 @@ def _mean_motion(train: Stack) -> Float[np.ndarray, "time motion"]:
     return np.where(count > 0, (motion * known).sum(axis=0) / np.maximum(count, 1), overall)
 
 
-def _copies(truth: Stack) -> list[Motion]:
-    """The straight path of each condition; the target's fingers touch from half of the way on."""
+def _copied(truth: Stack) -> Float[np.ndarray, "clip time motion"]:
+    """The straight path of each condition."""
     time = truth.frames.shape[1]
     asked = condition_tensors(truth.conditions, sides=truth.sides)
     path = straight_path(asked, time, truth.fps).double().numpy()
@@ -252,7 +329,12 @@ def _copies(truth: Stack) -> list[Motion]:
     motion[..., : POINTS.stop] = path[..., : POINTS.stop]
     if len(truth.sides) > 1:
         motion[..., HANDS[1].pose] = path[..., POINTS.stop :]
-    copies = []
+    return motion
+
+
+def _copies(truth: Stack) -> list[Motion]:
+    """The same; the target's fingers touch from half of the way on."""
+    motion, copies = _copied(truth), []
     for k, condition in enumerate(truth.conditions):
         made = _decoded(motion[k, : truth.length[k]], truth, k)
         late = np.arange(len(made.wrist)) >= condition.target_at * truth.fps / 2
@@ -284,6 +366,17 @@ def _nearest(train: Stack, truth: Stack) -> list[int]:
     distance = np.linalg.norm((asked[:, None] - places) / scale, axis=-1) + 2.0 * (1.0 - words @ texts.T)
     distance += np.where((truth.shows[:, None] != train.shows).any(axis=-1), 1e6, 0.0)
     return [int(k) for k in distance.argmin(axis=1)]
+
+
+def _aligned_distance(made: Float[np.ndarray, "n 21 3"], real: Float[np.ndarray, "n 21 3"]) -> Float[np.ndarray, " n"]:
+    """Mean distance of joints after the similarity that fits each hand best [m] (Umeyama 1991)."""
+    a, b = (joints - joints.mean(axis=1, keepdims=True) for joints in (made, real))
+    U, S, Vt = np.linalg.svd(np.einsum("nji,njk->nik", b, a))
+    sign = np.ones_like(S)
+    sign[:, 2] = np.sign(np.linalg.det(U @ Vt))
+    R = (U * sign[:, None]) @ Vt
+    scale = (S * sign).sum(axis=1) / np.maximum((a**2).sum(axis=(1, 2)), 1e-12)
+    return np.linalg.norm(scale[:, None, None] * np.einsum("nik,njk->nji", R, a) - b, axis=-1).mean(axis=1)
 
 
 def _fitted(motion: Motion, n: int) -> Motion:

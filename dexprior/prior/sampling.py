@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -20,16 +20,17 @@ from dexprior.data.objects import followed_object
 from dexprior.data.stacks import resized_camera
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.hands.skeleton import forward
-from dexprior.prior.conditioning import condition_tensors, window_of
+from dexprior.prior.conditioning import check_hidden, condition_tensors, window_of
 from dexprior.prior.denoiser import LOW, JointDenoiser
 from dexprior.prior.familiarity import Familiarity
 from dexprior.prior.motion import POINTS, decode_motion, encode_clip
+from dexprior.prior.text import TextEncoder, text_encoder
 from dexprior.types import Camera, ContactConfiguration, HandTrajectory, PriorCondition, Side, VideoSample
 from dexprior.types.episode import View
 
-__all__ = ["HandObjectPipeline", "load_prior", "sample_many", "save_prior"]
+__all__ = ["HandObjectPipeline", "load_prior", "sample_many", "sample_of", "save_prior"]
 
-SCHEMA = "dexprior.prior/5"
+SCHEMA = "dexprior.prior/6"
 MOTION_SIGMA = 0.0015
 """Claimed spread of a coordinate of a sample's own joints [m]: what pose estimators told of it on three tasks, 1.0 to
 1.7 mm (`dexprior.pose.evaluation.motion_sigma`)."""
@@ -47,6 +48,8 @@ class HandObjectPipeline(DiffusionPipeline):
     video_scheduler: FlowMatchEulerDiscreteScheduler
     familiarity: Familiarity | None
     """What the prior remembers of its training clouds; None where nobody kept it."""
+    text: TextEncoder
+    """What reads the sentences."""
 
     def __init__(
         self,
@@ -57,6 +60,7 @@ class HandObjectPipeline(DiffusionPipeline):
         super().__init__()
         self.register_modules(denoiser=denoiser, motion_scheduler=motion_scheduler, video_scheduler=video_scheduler)
         self.familiarity = None
+        self.text = text_encoder(denoiser.config.text)
 
     @classmethod
     def fresh(cls, denoiser: JointDenoiser) -> HandObjectPipeline:
@@ -73,31 +77,47 @@ class HandObjectPipeline(DiffusionPipeline):
         video_steps: int = 2,
         overlap: int = 1,
         alike: bool = False,
+        hidden: Iterable[str] = (),
+        guidance: Mapping[str, float] | None = None,
         provenance: dict[str, Any] | None = None,
     ) -> list[VideoSample]:
         """One sample for each condition, as long as it says.
 
         A rigid object's points are moved by the rigid motion that fits the denoised ones best. A sample's provenance
-        has `cloud_distance` of `Familiarity.distance`, where the prior can tell it.
+        has `cloud_distance` of `Familiarity.distance`, where the prior can tell it, and what was `hidden`.
 
         Args:
             conditions: what to sample for; repeat one to get several samples of it.
             seed: sample k depends on (seed, k) only, not on how many are drawn together.
             motion_steps, video_steps: Euler steps of each stream. The video's last one starts from a noise level of
-                1 / (steps + 1): docs/decisions/0037.
-            overlap: how many of the motion's last steps the video already follows.
+                1 / (steps + 1): docs/decisions/0037. Without any, all frames are black.
+            overlap: how many of the motion's last steps the video already follows; none where there is no video.
             alike: start all samples from the noise of the first, so that they differ by their conditions alone.
+            hidden: names of `CONDITIONS` that the prior is not told. Samples are as long as their conditions say even
+                so; a hidden hand's side and shape, and what the object's points are fitted to, are taken from there.
+            guidance: weights of `JointDenoiser.denoise_guided`, by names that are told.
 
         Raises:
-            BadInput: no condition, or one whose clip is longer than those that the prior was trained on, whose camera
-                moves through another number of frames, or with a hand that the prior does not know; or an overlap that
+            UnknownName: no such condition.
+            BadInput: something is hidden, or guides, that the prior was never trained without, or guides and is hidden;
+                no condition, or one whose clip is longer than those that the prior was trained on, whose camera moves
+                through another number of frames, or with a hand that the prior does not know; or an overlap that
                 exceeds either stream.
         """
+        hidden, guidance = check_hidden(hidden), dict(guidance or {})
+        net = self.denoiser
+        if lost := [name for name in check_hidden(guidance) if name in hidden]:
+            raise BadInput(f"guidance by {' and '.join(lost)}, which is hidden: hide it, or let it guide")
+        if new := [name for name in (*hidden, *guidance) if name not in net.config.hides]:
+            raise BadInput(
+                f"this prior was never trained without {' and '.join(new)}, which it needs to be told and cannot be "
+                "guided by: train one with `dexprior train-prior prior.hiding.share=0.4`"
+            )
+        overlap = overlap if video_steps else 0
         if not conditions:
             raise BadInput("nothing to sample: the list of conditions is empty")
         if not 0 <= overlap <= min(motion_steps, video_steps):
             raise BadInput(f"overlap = {overlap}: must lie in 0..{min(motion_steps, video_steps)}")
-        net = self.denoiser
         frames, size, fps = net.config.frames, net.config.size, net.config.fps
         lengths = [round(c.seconds * fps) for c in conditions]
         if not 0 < min(lengths) <= max(lengths) <= frames:
@@ -107,7 +127,7 @@ class HandObjectPipeline(DiffusionPipeline):
             )
         for k, (asked, n) in enumerate(zip(conditions, lengths)):
             asked.camera.check_frames(n, f"condition {k}")
-        stacked = condition_tensors(conditions, frames, sides=net.sides)
+        stacked = condition_tensors(conditions, frames, sides=net.sides, text=self.text, hidden=hidden)
         condition = {k: v.to(self.device) for k, v in stacked.items()}
         draws = [0] * len(conditions) if alike else list(range(len(conditions)))
         motion = self._noise(draws, (frames, net.motion_mean.shape[0]), seed, 0)
@@ -116,7 +136,8 @@ class HandObjectPipeline(DiffusionPipeline):
             (self.motion_scheduler, motion_steps, 1.0 / motion_steps),
             (self.video_scheduler, video_steps, 1.0 / (video_steps + 1)),
         ):
-            scheduler.set_timesteps(sigmas=np.linspace(1.0, last, steps), device=self.device)
+            if steps:
+                scheduler.set_timesteps(sigmas=np.linspace(1.0, last, steps), device=self.device)
         first_video = motion_steps - overlap
         clean_motion, low = motion, _lowered(video)
         begin = torch.zeros(1, dtype=torch.long, device=self.device)
@@ -127,8 +148,9 @@ class HandObjectPipeline(DiffusionPipeline):
             v = min(max(k - first_video, 0), video_steps)
             if k < motion_steps:
                 sigma = self.motion_scheduler.sigmas[k].expand(len(conditions)).to(motion)
-                video_sigma = self.video_scheduler.sigmas[v].expand(len(conditions)).to(motion)
-                clean_motion = net.denoise_motion(motion, sigma, low, video_sigma, condition)
+                noise = self.video_scheduler.sigmas[v] if video_steps else torch.ones(())
+                video_sigma = noise.expand(len(conditions)).to(motion)
+                clean_motion = net.denoise_guided(motion, sigma, low, video_sigma, condition, guidance)
                 velocity = (motion - clean_motion) / sigma[:, None, None]
                 motion = self.motion_scheduler.step(velocity, self.motion_scheduler.timesteps[k], motion)[0]
             if k >= first_video:
@@ -147,15 +169,16 @@ class HandObjectPipeline(DiffusionPipeline):
                 velocity = (video - clean) / sigma[:, None, None, None, None]
                 video = self.video_scheduler.step(velocity, self.video_scheduler.timesteps[v], video)[0]
                 low = _lowered(video)
-        pixels = _pixels(video)
+        pixels = _pixels(video if video_steps else torch.full_like(video, -1.0))
         physical = net.physical(motion).double().cpu().numpy()
-        origin = {"source": "prior", "seed": seed, **(provenance or {})}
+        origin = {"source": "prior", "seed": seed, **({"hidden": list(hidden)} if hidden else {})}
+        origin |= ({"guidance": guidance} if guidance else {}) | (provenance or {})
         told: list[dict[str, float]] = [{}] * len(conditions)
-        if self.familiarity is not None:
+        if self.familiarity is not None and "cloud" not in hidden:
             known = self.familiarity.distance(net.motion.condition, condition)
             told = [{"cloud_distance": round(float(d), 3)} for d in known]
         return [
-            _sample(c, m[:n], p[:n], fps, size, net.sides, {**origin, **told[k], "index": k})
+            sample_of(c, m[:n], p[:n], fps, size, net.sides, {**origin, **told[k], "index": k})
             for k, (c, m, p, n) in enumerate(zip(conditions, physical, pixels, lengths))
         ]
 
@@ -195,7 +218,10 @@ class HandObjectPipeline(DiffusionPipeline):
             camera, n = resized_camera(camera, size), len(sample.frames)
             self.video_scheduler.set_timesteps(sigmas=sigmas, device=self.device)
             camera.check_frames(n, f"view {name!r} of sample {k}")
-            asked = condition_tensors([replace(condition, camera=camera)], n, sides=net.sides)
+            asked = condition_tensors(
+                [replace(condition, camera=camera)], n, sides=net.sides, text=self.text,
+                hidden=sample.provenance.get("hidden", ()),
+            )  # fmt: skip
             motion = torch.from_numpy(encode_clip(sample, net.sides).astype(np.float32)).to(self.device)
             told = window_of({key: value.to(self.device) for key, value in asked.items()}, begin, n)
             guide = net.guide_video(net.standard(motion)[None], told)
@@ -300,11 +326,16 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
         said = " ".join(str(error).split())[:300]
         raise ArtifactError(f"{folder} is not a complete prior checkpoint: {said}") from None
     pipeline = HandObjectPipeline(denoiser.eval(), *schedulers)
+    if pipeline.text.checksum != denoiser.config.text_checksum:
+        raise ArtifactError(
+            f"{folder} was trained with another text encoder {pipeline.text.name!r}: its weights' SHA-256 begins with "
+            f"{denoiser.config.text_checksum[:16]}, that of the one found here with {pipeline.text.checksum[:16]}"
+        )
     pipeline.familiarity = Familiarity.load(folder)
     return pipeline, info
 
 
-def _sample(
+def sample_of(
     condition: PriorCondition,
     motion: Float[np.ndarray, "time motion"],
     frames: UInt8[np.ndarray, "time size size 3"],
@@ -313,6 +344,13 @@ def _sample(
     sides: Sequence[Side],
     provenance: dict[str, Any],
 ) -> VideoSample:
+    """A motion and its frames for a condition, with the hands that it asks for.
+
+    Args:
+        motion: in metres.
+        size: of the frames [px].
+        sides: of the hands that the motion has places for.
+    """
     n = len(frames)
     t = np.arange(n) / fps
     hands = [_sampled_hand(start, decode_motion(motion, sides.index(start.side)), t) for start in condition.start]

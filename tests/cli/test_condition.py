@@ -37,7 +37,7 @@ def _prior(folder, conditions):
     torch.manual_seed(0)
     net = JointDenoiser(frames=6, size=16, width=32, layers=1, heads=2, channels=10, fps=3.0).eval()
     stacked = condition_tensors(conditions)
-    net.motion.condition.fit(stacked["cloud"])
+    net.motion.condition.fit(stacked)
     save_prior(net, folder, seed=0, extra={"tasks": []}, familiarity=Familiarity.fit(net.motion.condition, stacked))
 
 

@@ -16,7 +16,7 @@ from dexprior.errors import MissingExtra
 def test_bare_call_lists_the_verbs_in_flow_order(capsys):
     assert main([]) == 0
     shown = capsys.readouterr().out
-    places = [shown.index(f"\n  {verb}") for verb in VERBS]
+    places = [shown.index(f"\n  {verb} ") for verb in VERBS]
     assert places == sorted(places)
 
 

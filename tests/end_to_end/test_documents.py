@@ -489,6 +489,14 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
     ("dexprior play task=soft_grasp", "play task=soft_grasp world=reality n=1 film=0 player=still", None),
     ("dexprior condition cloud=box.stl", "", None),
     ("dexprior sample conditions=runs/conditions", "", None),
+    (
+        "dexprior sample sentence", "sample 'sentence=first shove the block ahead, then lift it' n=1 motion_steps=1 "
+        "video_steps=1 mask=[start,target,fingers,time] guidance.text=2 out=runs/said", None,
+    ),
+    (
+        "dexprior evaluate-prior checkpoint", "evaluate-prior evaluation.clips=2 evaluation.draws=2 "
+        "evaluation.motion_steps=1 out=runs/prior_evaluation", None,
+    ),
     ("dexprior sample; dexprior estimate", "sample n=1 motion_steps=1 video_steps=1 out=runs/one", None),
     (
         "dexprior retarget samples", "retarget hand=runs/read/hand.safetensors "

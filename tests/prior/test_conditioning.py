@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from dexprior.errors import BadInput
-from dexprior.prior.conditioning import ConditionEncoder, condition_tensors, embed_text, straight_path, window_of
+from dexprior.errors import BadInput, UnknownName
+from dexprior.prior.conditioning import (
+    CONDITIONS,
+    ConditionEncoder,
+    condition_tensors,
+    straight_path,
+    told,
+    window_of,
+    without_hidden,
+)
+from dexprior.prior.text import embed_text
 from dexprior.types import SIDES
 from dexprior.worlds.tasks import strategies_of
 
@@ -87,7 +96,7 @@ def test_hands_have_their_places_and_the_path_runs_for_each(handed):
 
 def test_what_stands_for_a_hand_that_is_not_there_says_nothing(handed):
     torch.manual_seed(0)
-    encoder = ConditionEncoder(8, hands=2)
+    encoder = ConditionEncoder(8, hands=2).eval()
     given = condition_tensors(handed, sides=SIDES)
     other = {**given, "start": given["start"].clone()}
     other["start"][0, 1], other["start"][1, 0] = 3.0, 3.0
@@ -154,9 +163,9 @@ def test_moving_the_object_alone_moves_only_where_it_starts(conditions):
 def test_a_cloud_is_a_set(conditions):
     """The encoder does not see in which order the points come."""
     torch.manual_seed(0)
-    encoder = ConditionEncoder(16)
+    encoder = ConditionEncoder(16).eval()
     given = condition_tensors(conditions)
-    encoder.fit(given["cloud"])
+    encoder.fit(given)
     order = torch.randperm(given["cloud"].shape[1])
     shuffled = {**given, "cloud": given["cloud"][:, order], "moves": given["moves"][:, order]}
     torch.testing.assert_close(encoder(given), encoder(shuffled), atol=1e-5, rtol=1e-5)
@@ -166,6 +175,48 @@ def test_the_encoder_leaves_its_input_alone(conditions):
     given = condition_tensors(conditions)
     before = {k: v.clone() for k, v in given.items()}
     encoder = ConditionEncoder(16)
-    encoder.fit(given["cloud"])
+    encoder.fit(given)
     encoder(given)
     assert all(torch.equal(given[k], before[k]) for k in given)
+
+
+def test_what_can_be_hidden_is_named(conditions):
+    given = condition_tensors(conditions, hidden=["text", "start"])
+    assert given["told"].shape == (4, len(CONDITIONS))
+    assert [name for name in CONDITIONS if not told(given, name).any()] == ["start", "text"]
+    assert told(given, "cloud").all()
+    with pytest.raises(UnknownName, match=r"condition 'goal'\. Known: start, target, fingers, time, cloud, text"):
+        condition_tensors(conditions, hidden=["goal"])
+
+
+def _shown(given):
+    hands, points = torch.arange(54.0)[None] / 50, torch.arange(48.0).view(16, 3) / 50
+    return without_hidden(given, hands, points, 3.0)
+
+
+def test_conditions_that_tell_everything_stay_as_they_are(conditions):
+    given = condition_tensors(conditions)
+    shown = _shown(given)
+    assert shown.keys() == given.keys()
+    for name, value in given.items():
+        assert torch.equal(shown[name], value), name
+
+
+def test_a_hidden_end_is_the_other_end_and_two_are_everybody_s(conditions):
+    for hidden, k, other in ((["start", "target", "fingers"], 0, 50), (["start"], 1, None), (["target"], 2, None)):
+        given = condition_tensors(conditions, hidden=hidden)
+        shown = _shown(given)
+        start, target = shown["start"][k, 0], shown["target"][k, 0]
+        assert torch.equal(start[:9], target[:9])
+        if other is not None:
+            torch.testing.assert_close(start[:54], torch.arange(54.0) / other)
+        elif hidden == ["start"]:
+            assert torch.equal(shown["target"], given["target"])
+            assert torch.equal(start[:54], given["target"][k, 0, :54])
+        else:
+            assert torch.equal(shown["start"], given["start"])
+            assert torch.equal(target[9:54], given["target"][k, 0, 9:54])  # its fingers are told
+            assert not target[54:74].any()
+    timeless = _shown(condition_tensors(conditions, hidden=["time"]))
+    assert (timeless["seconds"] == 3.0).all()
+    assert (timeless["target_at"] == 3.0).all()

@@ -7,7 +7,7 @@ import copy
 import pytest
 import torch
 
-from dexprior.prior.conditioning import condition_tensors, straight_path
+from dexprior.prior.conditioning import CONDITIONS, condition_tensors, straight_path
 from dexprior.prior.denoiser import LOW, JointDenoiser
 from dexprior.prior.motion import HANDS, POINTS, motion_size
 from dexprior.types import SIDES
@@ -27,7 +27,7 @@ def fresh(conditions):
     model = _denoiser()
     model.motion_mean.normal_(0, 0.3)
     model.motion_std.uniform_(0.1, 0.5)
-    model.motion.condition.fit(condition_tensors(conditions)["cloud"])
+    model.motion.condition.fit(condition_tensors(conditions))
     return model
 
 
@@ -145,7 +145,7 @@ def two_handed(handed):
             parameter.add_(0.05 * torch.randn_like(parameter))
     model.motion_std.uniform_(0.1, 0.5)
     condition = condition_tensors(handed, sides=SIDES)
-    model.motion.condition.fit(condition["cloud"])
+    model.motion.condition.fit(condition)
     generator = torch.Generator().manual_seed(1)
     return model, {
         "motion": torch.randn(4, FRAMES, motion_size(2), generator=generator),
@@ -230,3 +230,69 @@ def test_a_frame_sees_the_next_one_and_no_further(shaken, inputs):
 def test_frames_that_do_not_fill_a_patch_are_refused():
     with pytest.raises(ValueError, match="no multiple of the patch"):
         _denoiser(patch=5)
+
+
+_OF = {
+    "start": ("start",), "target": ("target",), "fingers": ("target",), "time": ("target_at", "seconds"),
+    "cloud": ("cloud", "moves", "points", "pose", "goal", "brought"), "text": ("text",),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_nothing_depends_on_what_is_hidden(shaken, inputs, name):
+    """Neither motion nor control maps; of what is told the motion does."""
+
+    def changed(condition):
+        other = {key: value.clone() for key, value in condition.items()}
+        for part in _OF[name]:
+            if part in ("moves", "brought"):
+                other[part] = ~other[part]
+            elif name == "fingers":
+                other[part][..., 9:54] += 0.3
+            elif name in ("start", "target"):
+                other[part][..., :9] += 0.3
+            else:
+                other[part] += 0.3
+        return other
+
+    told = inputs["condition"]
+    hidden = {**told, "told": told["told"].clone()}
+    hidden["told"][:, list(CONDITIONS).index(name)] = False
+    for one, alike in ((hidden, True), (told, False)):
+        a, b = (_both(shaken, {**inputs, "condition": c})[0] for c in (one, changed(one)))
+        assert torch.equal(a, b) == alike
+    guides = [shaken.guide_video(inputs["motion"], c) for c in (hidden, changed(hidden))]
+    assert torch.equal(*guides)
+
+
+def test_a_hidden_condition_is_not_that_of_the_neutral_value(shaken, inputs):
+    """The network is told that it is not told."""
+    condition = {**inputs["condition"], "told": inputs["condition"]["told"].clone()}
+    condition["told"][0, list(CONDITIONS).index("text")] = False
+    with torch.no_grad():
+        shaken.motion.condition.hidden.add_(0.5)
+        made = _both(shaken, {**inputs, "condition": condition})[0] - _both(shaken, inputs)[0]
+        shaken.motion.condition.hidden.sub_(0.5)
+    assert made[0].abs().max() > 1e-4
+    assert made[1:].abs().max() < 1e-5
+
+
+def test_guidance_in_one_call_is_that_of_several(shaken, inputs, monkeypatch):
+    x = inputs
+    streams = (x["motion"], x["sigma"], x["low"], 1 - x["sigma"])
+    with torch.no_grad():
+        plain = shaken.denoise_motion(*streams, x["condition"])
+        assert torch.equal(shaken.denoise_guided(*streams, x["condition"], {}), plain)
+        wanted = plain.clone()
+        for name, weight in (("text", 2.0), ("start", 0.5)):
+            lost = {**x["condition"], "told": x["condition"]["told"].clone()}
+            lost["told"][:, list(CONDITIONS).index(name)] = False
+            wanted += weight * (plain - shaken.denoise_motion(*streams, lost))
+        calls = []
+        whole = shaken.denoise_motion
+        monkeypatch.setattr(shaken, "denoise_motion", lambda *args: calls.append(1) or whole(*args))
+        made = shaken.denoise_guided(*streams, x["condition"], {"text": 2.0, "start": 0.5})
+    assert len(calls) == 1
+    wanted[:, 0, HANDS[0].pose] = plain[:, 0, HANDS[0].pose]  # what is given stays
+    torch.testing.assert_close(made, wanted, atol=1e-4, rtol=1e-4)
+    assert (made - plain).abs().max() > 1e-3

@@ -44,7 +44,7 @@ def _grown(condition, factor):
 def encoder(scenes):
     torch.manual_seed(0)
     made = ConditionEncoder(32)
-    made.fit(condition_tensors(scenes)["cloud"])
+    made.fit(condition_tensors(scenes))
     return made
 
 
@@ -84,7 +84,7 @@ def test_remembering_draws_no_random_numbers_and_changes_no_weight(encoder, scen
 def test_samples_say_how_far_their_cloud_is_and_an_old_checkpoint_cannot(tmp_path, scenes):
     torch.manual_seed(0)
     net = JointDenoiser(frames=6, size=16, width=32, layers=1, heads=2, channels=10, fps=3.0).eval()
-    net.motion.condition.fit(condition_tensors(scenes)["cloud"])
+    net.motion.condition.fit(condition_tensors(scenes))
     save_prior(net, tmp_path / "old", seed=0, extra={})
     known = Familiarity.fit(net.motion.condition, condition_tensors(scenes))
     save_prior(net, tmp_path / "new", seed=0, extra={}, familiarity=known)

@@ -15,7 +15,10 @@ from dexprior.prior.evaluation import (
     contact_law_violations,
     evaluate_prior,
     evaluate_samples,
+    predicted_motions,
     rank_samples,
+    spread_of,
+    swapped,
 )
 from dexprior.types import HandTrajectory, ObjectTrajectory, VideoSample
 
@@ -157,3 +160,56 @@ def test_predictors_stand_beside_the_prior(tiny_stack, clips):
     own = evaluate_prior([samples[0]], held_out[:1], held_out[:1])["nearest"]
     assert own["joints_error_mm"]["mean"] == 0.0
     assert result["nearest"]["goal_error_mm"]["mean"] > 1.0
+
+
+def test_aligned_joints_forgive_place_turn_and_size_alone(clips, tiny_stack):
+    turn = np.array([[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+    moved = [replace(Motion.of(c), joints=1.1 * Motion.of(c).joints @ turn.T + 0.05) for c in clips]
+    bent = [replace(m, joints=m.joints * np.array([1.0, 1.0, -1.0])) for m in moved]  # a hand of the other side
+    found, other = (evaluate_samples(motions, tiny_stack) for motions in (moved, bent))
+    assert found["joints_error_mm"]["mean"] > 50
+    assert found["aligned_joints_error_mm"]["high"] < 1e-6
+    assert other["aligned_joints_error_mm"]["low"] > 1.0
+
+
+def test_contact_f1_counts_what_touches(clips, tiny_stack):
+    never = [replace(Motion.of(c), contact=np.zeros_like(Motion.of(c).contact)) for c in clips]
+    always = [replace(Motion.of(c), contact=np.ones_like(Motion.of(c).contact)) for c in clips]
+    assert evaluate_samples([Motion.of(c) for c in clips], tiny_stack)["contact_f1"]["mean"] == 1.0
+    assert evaluate_samples(never, tiny_stack)["contact_f1"]["mean"] == 0.0
+    share = np.mean([(c := clip.hand.contact > 0.5).mean() * 2 / (1 + c.mean()) for clip in clips])
+    assert evaluate_samples(always, tiny_stack)["contact_f1"]["mean"] == pytest.approx(share)
+
+
+def test_the_energy_score_is_that_of_its_formula(clips, tiny_stack):
+    """Of two samples that miss by a and b to opposite sides: their mean miss, less half of what they are apart."""
+
+    def shifted(x):
+        return [replace(Motion.of(c), joints=Motion.of(c).joints + np.array([x, 0.0, 0.0])) for c in clips]
+
+    found = spread_of([shifted(0.010), shifted(-0.004)], tiny_stack)
+    assert found["diversity_mm"]["mean"] == pytest.approx(14.0)
+    assert found["energy_mm"]["mean"] == pytest.approx(7.0 - 7.0)
+    assert found["best_mm"]["mean"] == pytest.approx(4.0)
+    alike = spread_of([shifted(0.010), shifted(0.010)], tiny_stack)
+    assert alike["energy_mm"]["mean"] == pytest.approx(10.0)
+
+
+def test_a_swapped_part_is_another_s_and_the_rest_its_own(tiny_stack):
+    conditions = tiny_stack.conditions[:3]
+    made = swapped(conditions, "cloud", [1, 2, 0])
+    for own, other, k in zip(conditions, made, (1, 2, 0)):
+        np.testing.assert_array_equal(other.cloud, conditions[k].cloud)
+        np.testing.assert_array_equal(other.goal, conditions[k].goal)
+        assert other.start[0] is own.start[0]
+        assert other.target[0] is own.target[0]
+
+
+def test_predicted_motions_are_those_of_the_predictors(tiny_stack):
+    train, held_out = split_stack(tiny_stack, 0.3)
+    found = predicted_motions(held_out, train)
+    assert list(found) == ["constant", "copy", "nearest"]
+    assert {motion.shape for motion in found.values()} == {(len(held_out), held_out.frames.shape[1], 112)}
+    np.testing.assert_allclose(found["constant"][0], found["constant"][-1])
+    starts = [c.start[0].wrist_pose[:3] for c in held_out.conditions]
+    np.testing.assert_allclose(found["copy"][:, 0, :3], starts, atol=1e-6)

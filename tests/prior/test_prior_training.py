@@ -19,6 +19,7 @@ from dexprior.data.clips import write_clip
 from dexprior.data.plain_clips import PlainClips
 from dexprior.errors import ArtifactError, BadInput, ConfigError
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
+from dexprior.prior.conditioning import CONDITIONS
 from dexprior.prior.evaluation import evaluate_prior
 from dexprior.prior.sampling import HandObjectPipeline
 from dexprior.prior.training import PriorConfig, PriorData, batch_losses, draw_batch, train_prior
@@ -291,3 +292,33 @@ def test_windows_of_the_video_stage_lie_within_their_clips(tiny_stack):
         assert not (video["clean"] == 1.0).all(dim=(2, 3, 4)).any()
     with pytest.raises(BadInput, match="clips of at most 3 frames"):
         train_prior(replace(stack, valid=np.arange(n) < np.full((10, 1), 3)), config, None, seed=0)
+
+
+def test_each_condition_hides_with_its_own_probability(tiny_stack):
+    data = PriorData(tiny_stack, 3)
+
+    def hidden(**hiding) -> dict[str, float]:
+        config = validate(PriorConfig, {**TINY, "batch": 400, "hiding": hiding}, where="prior")
+        told = draw_batch(data, config, 0, 1, 0, torch.device("cpu"))["condition"]["told"]
+        return dict(zip(CONDITIONS, (~told).float().mean(dim=0).tolist()))
+
+    assert not any(hidden(share=0.0).values())
+    chances = {"start": 0.1, "target": 1.0, "fingers": 0.7, "time": 0.0, "cloud": 0.3, "text": 0.5}
+    for name, rate in hidden(share=1.0, **chances).items():
+        assert rate == pytest.approx(chances[name], abs=0.08)
+    for name, rate in hidden(share=0.5, **chances).items():
+        assert rate == pytest.approx(0.5 * chances[name], abs=0.08)
+
+
+def test_a_clip_whose_length_is_hidden_goes_on_at_rest(tiny_stack):
+    """In all frames of the longest clip; what lies in the arrays behind its end plays no part."""
+    short = tiny_stack.valid.copy()
+    short[:, 20:] = False
+    data = PriorData(replace(tiny_stack, valid=short, hand_known=tiny_stack.hand_known & short[..., None]), 3)
+    assert not data.known[:, 20:].any()
+    assert torch.equal(data.resting[:, 20:], data.resting[:, 19:20].expand_as(data.resting[:, 20:]))
+    assert torch.equal(data.motion[:, 20:], data.motion[:, 19:20].expand_as(data.motion[:, 20:]))
+    for hides in (0.0, 1.0):
+        config = validate(PriorConfig, {**TINY, "hiding": {"share": 1.0, "time": hides}}, where="prior")
+        known = draw_batch(data, config, 0, 1, 0, torch.device("cpu"))["known"]
+        assert bool(known[:, 20:, :54].all()) == bool(hides)

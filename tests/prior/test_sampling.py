@@ -10,9 +10,9 @@ import pytest
 import torch
 from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
 
-from dexprior.errors import ArtifactError, BadInput
+from dexprior.errors import ArtifactError, BadInput, UnknownName
 from dexprior.hands.skeleton import forward
-from dexprior.prior.conditioning import condition_tensors
+from dexprior.prior.conditioning import CONDITIONS, condition_tensors
 from dexprior.prior.denoiser import JointDenoiser
 from dexprior.prior.motion import POINTS
 from dexprior.prior.sampling import HandObjectPipeline, load_prior, save_prior
@@ -25,10 +25,12 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 def pipeline(conditions):
     """A small untrained prior with weights that are nowhere zero."""
     torch.manual_seed(0)
-    model = JointDenoiser(frames=6, size=16, width=32, layers=1, heads=2, channels=10, fps=3.0).eval()
+    model = JointDenoiser(
+        frames=6, size=16, width=32, layers=1, heads=2, channels=10, fps=3.0, hides=[*CONDITIONS]
+    ).eval()  # fmt: skip
     model.motion_mean[:3] = torch.tensor([0.4, -0.1, 0.1])
     model.motion_std.fill_(0.1)
-    model.motion.condition.fit(condition_tensors(conditions)["cloud"])
+    model.motion.condition.fit(condition_tensors(conditions))
     with torch.no_grad():
         model.motion.head.weight.normal_(0, 0.05)
     made = HandObjectPipeline.fresh(model)
@@ -260,7 +262,7 @@ def _lose_a_weight(path):
         (
             "dexprior.json",
             _other_schema,
-            "this version reads 'dexprior.prior/5'. Make it again with `dexprior train-prior`",
+            "this version reads 'dexprior.prior/6'. Make it again with `dexprior train-prior`",
         ),
         ("dexprior.json", _truncate, "truncated"),
         ("dexprior.json", lambda path: path.unlink(), "holds no prior checkpoint"),
@@ -293,8 +295,40 @@ def test_a_missing_folder_is_not_looked_for_on_the_internet(tmp_path, monkeypatc
     import huggingface_hub.file_download as download
 
     (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "dexprior.json").write_text(json.dumps({"header": {"schema": "dexprior.prior/5"}}))
+    (tmp_path / "a" / "dexprior.json").write_text(json.dumps({"header": {"schema": "dexprior.prior/6"}}))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(download, "get_hf_file_metadata", lambda *a, **k: pytest.fail("asked the hub"))
     with pytest.raises(ArtifactError, match="not a complete prior"):
         load_prior("a")
+
+
+def test_a_sample_knows_nothing_of_what_is_hidden(pipeline, conditions):
+    (target,) = conditions[0].target
+    moved = replace(target, wrist_pose=target.wrist_pose + np.array([0.1, 0, 0, 0, 0, 0, 0]))
+    asked = [conditions[0], replace(conditions[0], target=(moved,), target_at=0.5, text="another one")]
+    hidden = ("target", "fingers", "time", "text")
+    one, other = pipeline(asked, seed=1, alike=True, hidden=hidden, **FEW)
+    np.testing.assert_allclose(one.hand.joints, other.hand.joints, atol=1e-5)
+    assert one.provenance["hidden"] == list(hidden)
+    np.testing.assert_allclose(one.hand.wrist_pose[0, :3], conditions[0].start[0].wrist_pose[:3], atol=1e-5)
+    free = pipeline(asked[:1], seed=1, hidden=["start"], **FEW)[0]
+    assert np.abs(free.hand.wrist_pose[0, :3] - conditions[0].start[0].wrist_pose[:3]).max() > 1e-3
+    assert "hidden" not in pipeline(asked[:1], seed=1, **FEW)[0].provenance
+
+
+def test_guidance_and_motion_without_video(pipeline, conditions):
+    plain = pipeline(conditions[:1], seed=1, motion_steps=4, video_steps=2, overlap=0)[0]
+    motion = pipeline(conditions[:1], seed=1, motion_steps=4, video_steps=0)[0]
+    np.testing.assert_allclose(motion.hand.joints, plain.hand.joints, atol=1e-5)
+    assert not motion.frames.any()
+    guided = pipeline(conditions[:1], seed=1, motion_steps=4, video_steps=0, guidance={"start": 3.0})[0]
+    assert np.abs(guided.hand.joints - motion.hand.joints).max() > 1e-3
+    np.testing.assert_allclose(guided.hand.joints[0], motion.hand.joints[0], atol=1e-5)
+    with pytest.raises(BadInput, match="guidance by text, which is hidden"):
+        pipeline(conditions[:1], hidden=["text"], guidance={"text": 1.0}, **FEW)
+    pipeline.denoiser.register_to_config(hides=["target"])
+    with pytest.raises(BadInput, match="never trained without text and start, which it needs to be told"):
+        pipeline(conditions[:1], hidden=["text", "target"], guidance={"start": 1.0}, **FEW)
+    pipeline.denoiser.register_to_config(hides=[*CONDITIONS])
+    with pytest.raises(UnknownName, match="unknown condition 'texts'"):
+        pipeline(conditions[:1], guidance={"texts": 1.0}, **FEW)

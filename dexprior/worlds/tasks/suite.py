@@ -245,13 +245,13 @@ def strategies_of(task: str) -> tuple[Strategy, ...]:
 
 
 def strategy_of(task: str, sentence: str) -> Strategy:
-    """The strategy that a sentence asks for; it alone decides.
+    """The strategy that a sentence asks for, one of demonstrations or one that is held out; it alone decides.
 
     Raises:
         UnknownName: no such task, or a sentence that none of its strategies has.
     """
     for strategy in strategies_of(task):
-        if sentence in strategy.sentences:
+        if sentence in (*strategy.sentences, *strategy.held_out):
             return strategy
     raise UnknownName("sentence", sentence, [s for strategy in strategies_of(task) for s in strategy.sentences])
 

@@ -95,6 +95,14 @@ def _covered(episode, camera, centre) -> bool:
     return bool(np.linalg.norm(joints - along[:, None] * line, axis=1).min() < 0.04)
 
 
+@pytest.mark.parametrize("task", demonstrated_tasks())
+def test_held_out_sentences_are_drawn_for_no_demonstration(task):
+    told, rng = {generate._sentence(task, 0, batch) for batch in range(400)}, np.random.default_rng(0)
+    told |= {generate._wording(task, text, rng) for text in sorted(told) for _ in range(60)}
+    assert told == {text for way in strategies_of(task) for text in way.sentences}
+    assert not told & {text for way in strategies_of(task) for text in way.held_out}
+
+
 def test_clouds_are_even_and_always_the_same():
     task = make_task("pick_place")
     cloud = local_cloud(task, "block", 64)

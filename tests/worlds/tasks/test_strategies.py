@@ -33,10 +33,12 @@ def drawn(task, n: int, seed: int = 0):
 def test_a_sentence_belongs_to_one_strategy_and_says_nothing_of_the_object_s_size(task):
     assert len(strategies_of(task)) >= 3
     for a, b in itertools.combinations(strategies_of(task), 2):
-        assert not set(a.sentences) & set(b.sentences)
+        assert not {*a.sentences, *a.held_out} & {*b.sentences, *b.held_out}
     for strategy in strategies_of(task):
-        assert len(strategy.sentences) >= 3
-        for sentence in strategy.sentences:
+        every = (*strategy.sentences, *strategy.held_out)
+        assert len(set(every)) == len(every) >= 8
+        assert len(strategy.held_out) >= 2
+        for sentence in every:
             assert strategy_of(task, sentence) is strategy
             assert not set(sentence.split()) & set(_SIZES)
 

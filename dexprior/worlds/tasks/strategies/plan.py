@@ -71,8 +71,8 @@ class Strategy:
 
     name: str
     sentences: tuple[str, ...]
-    """Paraphrases. They name the way of doing it and nothing of the object's size or place; no other strategy of the
-    task has one of them."""
+    """Paraphrases that demonstrations are told with. They name the way of doing it and nothing of the object's size or
+    place; no other strategy of the task has one of them."""
     knobs: tuple[Knob, ...]
     plan: Callable[[Any, Scenes, Values], HandPlan]
     """(task, instances, parameters) -> what to do."""
@@ -82,6 +82,8 @@ class Strategy:
     """Knots at which the hand looks at the object again, and how the plan goes on from there."""
     servo: Callable[[Any, HandPlan, Truth, float], Float[np.ndarray, "n 6"]] | None = None
     """(task, plan, truth, seconds) -> speed at which the wrist's targets are shifted [m/s, rad/s]: watching closely."""
+    held_out: tuple[str, ...] = ()
+    """Further paraphrases that no demonstration is told with: what a prior that learned from them has never read."""
 
     def values(self, unit: Float[np.ndarray, "n knob"]) -> dict[str, Float[np.ndarray, " n"]]:
         """Parameters from numbers in [0, 1]."""
