@@ -44,7 +44,7 @@ class Config:
     out: str = "runs/prior_evaluation"
     """Folder of the result."""
     seed: Annotated[int, Ge(0)] = 0
-    """Of the samples."""
+    """Seed of the samples."""
     evaluation: PriorEvaluationConfig = PriorEvaluationConfig()
     """How much is looked at."""
 
@@ -53,16 +53,14 @@ def run(config: Config, words: list[str]) -> int:
     """Judge and print; the whole result is in run.json."""
     from dexprior.pipeline.prior_evaluation import stage_prior_evaluation, table
 
-    checkpoint = trained(
-        config.checkpoint, ["runs/prior", "runs/demo/02-prior"], "checkpoint", "video prior",
-        "dexprior demo` or `dexprior train-prior",
-    )  # fmt: skip
+    found = ["runs/prior", "runs/demo/02-prior"]
+    checkpoint = trained(config.checkpoint, found, "prior", "dexprior demo` or `dexprior train-prior")
     data = first_existing(
         config.data, ["runs/demonstrations", "runs/demo/01-demonstrations"], "demonstrations", "dexprior data"
     )
-    found = stage_prior_evaluation(
+    told = stage_prior_evaluation(
         config.evaluation, checkpoint, data, Path(config.out), seed=config.seed,
         judged=None if config.judged is None else Path(config.judged),
     )  # fmt: skip
-    print(table(found))
+    print(table(told))
     return 0

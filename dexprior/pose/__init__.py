@@ -1,1 +1,1 @@
-"""From a video, or its landmarks, to a human hand over time."""
+"""A human hand over time from a video, or from its landmarks over time."""

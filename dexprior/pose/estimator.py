@@ -49,7 +49,7 @@ class EstimatorConfig:
     """The estimator and its training."""
 
     side: Side = "right"
-    """Of the hand that it reads."""
+    """Side of the hand that it reads."""
     size: Annotated[int, Ge(16)] = 48
     """Width and height of its input [px]."""
     channels: Annotated[int, Ge(4)] = 32
@@ -337,7 +337,7 @@ def _meet_each(
 
 
 def _gate(value: Tensor, *, learns: bool) -> Tensor:
-    """From any number to [0, 1]: where it is read, both ends are reached, as what is nearly known is known; while it
+    """A number in [0, 1] for any: where it is read, both ends are reached, as what is nearly known is known; while it
     learns they are not, as nothing is learned there."""
     share = (value - _ALOOF).sigmoid()
     return share if learns else ((1 + 2 * _SHUT) * share - _SHUT).clamp(0, 1)

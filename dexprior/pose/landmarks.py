@@ -1,4 +1,4 @@
-"""From 21 measured landmarks to a hand: wrist pose by Kabsch, finger rotations in closed form.
+"""A hand from 21 measured landmarks: wrist pose by Kabsch, finger rotations in closed form.
 
 The palm is one rigid body, so its six landmarks give the wrist's rotation. Along each finger, every joint
 turns the rest direction of its bone onto the measured one by the shortest rotation. That leaves no choice of
@@ -211,7 +211,7 @@ def _checked(joints: np.ndarray, valid: np.ndarray | None) -> np.ndarray:
 
 
 def _last_measured(valid: np.ndarray) -> np.ndarray:
-    """For each frame the last valid one before it (the first one for the frames that come before any)."""
+    """The last valid frame before each (the first one for the frames that come before any)."""
     if not valid.any():
         raise BadInput("no frame of the landmarks is valid: no hand was found")
     index = np.maximum.accumulate(np.where(valid, np.arange(len(valid)), -1))

@@ -133,6 +133,6 @@ def locate_wrist(found: DetectedLandmarks, focal: float, aspect: float) -> Float
 
 
 def _working_size(height: int, width: int) -> tuple[int, int]:
-    """At most 360 rows, and a width that decord can scale to."""
+    """Rows, at most 360, and a width that decord can scale to."""
     rows = min(height, _ROWS)
     return rows, max(round(width * rows / height / 32) * 32, 32)

@@ -22,10 +22,10 @@ __all__ = ["Rest", "single", "untold", "what_is_told"]
 
 
 def what_is_told(conditions: Sequence[PriorCondition], side: Side) -> dict[str, Tensor]:
-    """Of n conditions the object's `points` (n, 16, 3) and `pose` at the start and the `goal` (n, 7) of those that are
-    `brought` (n,) to a part whose pose is known, and have one; at the start and when it is about to let go, of the hand
-    of a side, the `wrist` (n, 2, 3) [m], its `matrix` (n, 2, 3, 3) and the `fingers` (n, 2, 45), and whether these are
-    `shown` (n, 2)."""
+    """What is known of n conditions: the object's `points` (n, 16, 3) and `pose` at the start and the `goal` (n, 7) of
+    those that are `brought` (n,) to a part whose pose is known, and have one; at the start and when it is about to let
+    go, of the hand of a side, the `wrist` (n, 2, 3) [m], its `matrix` (n, 2, 3, 3) and the `fingers` (n, 2, 45), and
+    whether these are `shown` (n, 2)."""
     hands = [[_of_side(ends, side) for ends in (c.start, c.target)] for c in conditions]
     wrist = single([[IDENTITY_POSE if one is None else one.wrist_pose for one in two] for two in hands])
     return {

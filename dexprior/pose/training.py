@@ -139,8 +139,8 @@ def _chosen(views: int, rng: np.random.Generator) -> list[int]:
 
 
 def _targets(stack: Stack) -> dict[str, Tensor]:
-    """Of one hand and the object in the base frame: rotation of the wrist, finger rotations' logarithms, joints, points
-    and whether these have moved, contact, and log(1 + N)."""
+    """What is learned of one hand and the object, in the base frame: rotation of the wrist, finger rotations'
+    logarithms, joints, points and whether these have moved, contact, and log(1 + N)."""
     rest = np.stack([c.points for c in stack.conditions])
     return {
         "matrix": matrix_from_quat(single(stack.wrist_pose[:, :, 0, 3:])),
@@ -164,7 +164,7 @@ def _known(stack: Stack) -> dict[str, Tensor]:
 def _losses(
     out: dict[str, Tensor], camera: Tensor, target: dict[str, Tensor], known: dict[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Of frames that know what is compared; fingertips that touch count more, where they are on the object."""
+    """Losses of frames that know what is compared; fingertips that touch count more, where they are on the object."""
     off = out["joints"] - target["joints"]
     apart = off.norm(dim=-1)
     sought = torch.cat([target["joints"], target["points"].mean(dim=2, keepdim=True)], dim=2)

@@ -166,7 +166,7 @@ def without_hidden(
 
 
 def _configurations(hands: Sequence[ContactConfiguration], sides: Sequence[Side]) -> Float[np.ndarray, "hand 84"]:
-    """In the order of the sides; zeros for a hand that is not there."""
+    """Numbers of each hand in the order of the sides; zeros for a hand that is not there."""
     found = {hand.side: _configuration(hand) for hand in hands}
     return np.stack([found.get(side, np.zeros(CONFIGURATION_SIZE)) for side in sides])
 

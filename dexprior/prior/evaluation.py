@@ -55,7 +55,7 @@ class Motion:
 
     @classmethod
     def of(cls, clip: VideoSample) -> Motion:
-        """Of a sample or a demonstration."""
+        """The motion of a sample or a demonstration."""
         wrist, joints, contact = (
             np.stack([getattr(hand, name) for hand in clip.hands], axis=1)
             for name in ("wrist_pose", "joints", "contact")
@@ -344,7 +344,7 @@ def _copies(truth: Stack) -> list[Motion]:
 
 
 def _nearest(train: Stack, truth: Stack) -> list[int]:
-    """For each held-out clip the training clip whose condition is nearest, in units of the training set's spread.
+    """The training clip whose condition is nearest to each held-out one's, in units of the training set's spread.
 
     Of those that show the same hands; of all where none does.
     """

@@ -32,7 +32,7 @@ class Familiarity:
     """What a prior remembers of its training clouds."""
 
     mean: Float[np.ndarray, " width"]
-    """Of their tokens."""
+    """Mean of their tokens."""
     whitening: Float[np.ndarray, "width k"]
     """Turns a difference of tokens into one of unit variances."""
     limit: float
@@ -53,7 +53,8 @@ class Familiarity:
         return cls(mean, whitening, max(float(np.quantile(left_out, _SHARE)), 1.0))
 
     def distance(self, encoder: ConditionEncoder, condition: dict[str, Tensor]) -> Float[np.ndarray, " n"]:
-        """Of each cloud, in units of the limit: above one it is less familiar than 99 of 100 training clouds."""
+        """Distance of each cloud, in units of the limit: above one it is less familiar than 99 of 100 training
+        clouds."""
         apart = np.linalg.norm((_tokens(encoder, condition) - self.mean) @ self.whitening, axis=1)
         return apart / self.limit
 

@@ -46,7 +46,7 @@ class Places(NamedTuple):
 
     wrist: slice
     rotation: slice
-    """Of the wrist: the first two columns of its matrix."""
+    """Rotation of the wrist: the first two columns of its matrix."""
     fingers: slice
     contact: slice
     force: slice
@@ -63,7 +63,7 @@ HANDS = (
     Places(slice(0, 3), slice(3, 9), slice(9, 54), slice(102, 107), slice(107, 112)),
     Places(slice(112, 115), slice(115, 121), slice(121, 166), slice(166, 171), slice(171, 176)),
 )
-"""Of the first hand, and of the second one where there are two."""
+"""Slices of the first hand, and of the second one where there are two."""
 
 
 def motion_size(hands: int) -> int:

@@ -39,7 +39,7 @@ class TextEncoder:
     """Reads sentences, each of them once."""
 
     name: str
-    """Of the encoder: `HASHED`, `MINILM`, or the folder of a language model."""
+    """Name of the encoder: `HASHED`, `MINILM`, or the folder of a language model."""
     size: int
     """Numbers of a vector."""
     checksum: str

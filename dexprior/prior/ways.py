@@ -89,7 +89,7 @@ def _spread(rows: Float[np.ndarray, "clip feature"]) -> Float[np.ndarray, " feat
 
 
 def _recorded(stack: Stack, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Of a clip's first hand wrist, fingers and contact, and the object's points."""
+    """A clip's first hand: wrist, fingers and contact, and the object's points."""
     n, h = stack.length[k], int(stack.shows[k].argmax())
     return stack.wrist_pose[k, :n, h], stack.finger_pose[k, :n, h], stack.contact[k, :n, h], stack.points[k, :n]
 
