@@ -53,11 +53,11 @@ def drive(address: str, seconds: float) -> None:
         began, lost, aborted = time.monotonic(), 0, 0
         while cycles < 1000 * seconds:
             driver.prepare(Panel.sample("drive", TASK, 1, seed=0))
-            ways = rng.normal(size=(8, 6)) * ([0.08] * 3 + [0.25] * 3)
+            ways = rng.normal(size=(5, 6)) * ([0.08] * 3 + [0.25] * 3)
             ways[:, 2] = np.abs(ways[:, 2]) * 0.5  # away from the table
             ways[:, 3:5] = 0.0  # about the vertical, on which both origins lie
-            there, back = np.repeat(ways, 6, axis=0), np.repeat(-ways, 6, axis=0)
-            for twist in (*np.zeros((12, 6)), *there, *back, *np.zeros((15, 6))):
+            there, back = np.repeat(ways, 6, axis=0), np.repeat(-ways, 6, axis=0)  # all of it within the record
+            for twist in (*np.zeros((22, 6)), *there, *back, *np.zeros((15, 6))):
                 command = Command(seq=seq, t=time.monotonic(), mode="cartesian_velocity", value=twist)
                 driver.send(command)
                 seq += 1
@@ -119,7 +119,7 @@ def main() -> None:
     try:
         drive(address, float(asked.get("seconds", 60)))
         rng = np.random.default_rng(0)
-        for how in (signal.SIGKILL, signal.SIGSTOP):
+        for how in (signal.SIGKILL, signal.SIGSTOP) if int(asked.get("kills", 5)) else ():
             found = [kill(address, how, rng) for _ in range(int(asked.get("kills", 5)))]
             told("kill", how=how.name, trials=len(found), ms={"median": float(np.median(found)), "largest": max(found)})
     finally:

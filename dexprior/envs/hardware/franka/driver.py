@@ -42,7 +42,7 @@ __all__ = ["FrankaDriver"]
 _LOOP, _HAND = "dexprior.envs.hardware.franka.loop", "dexprior.envs.hardware.franka.hand"
 _SILENT = 0.1  # [s] without a state after which the robot counts as gone
 _HAND_SILENT = 3.0  # [s]: it says nothing while it moves
-_STARTING, _HOMING, _ENDING = 20.0, 50.0, 5.0  # [s] that each may take
+_STARTING, _HOMING, _READING, _ENDING = 20.0, 50.0, 5.0, 5.0  # [s] that each may take
 _SAME_PLACE, _SAME_TURN = 0.005, 0.02  # [m], [rad] by which the model's flange may be off the robot's
 _BEYOND = 0.01  # [m] beyond the gate's boxes at which the loop stops
 _TURN = np.pi / 4  # of the catalog's flange, where the hand is mounted, against libfranka's about its axis [rad]
@@ -127,7 +127,7 @@ class FrankaDriver:
     def read(self) -> RobotState:
         """The state at the end of the last command's period."""
         number, _ = self._sent
-        return self._state() if number < 0 else self._wait(number, self.period + 1.0)
+        return self._state() if number < 0 else self._wait(number, _READING)
 
     def send(self, command: Command) -> None:
         """Hand over one command."""
