@@ -10,7 +10,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import mujoco
 import numpy as np
 from jaxtyping import Float
 
@@ -313,6 +312,8 @@ class FrankaDriver:
 
 def _on_flange(robot: RobotProfile, name: str) -> Float[np.ndarray, "4 4"]:
     """Pose of a site of the catalog's robot on the flange as libfranka has it; the catalog's is turned as the hand."""
+    import mujoco
+
     rig, model = rig_model(robot.arm, robot.end)
     data = mujoco.MjData(model)
     mujoco.mj_kinematics(model, data)
