@@ -95,8 +95,9 @@ def _lead(line: Line, results: dict[str, dict[str, Any]]) -> str:
 def _outcomes(page: Page, line: Line, found: dict[str, Any]) -> None:
     """Where most is lost, then a success of the policy beside a failure, in a world that has both."""
     page.section("Where it loses most").headline(f"In the world {loss_text(found, worlds_by_loss(found)[0])}")
-    won = {world: np.array(found["rungs"]["policy"][world]["won"], dtype=bool) for world in _SHOWN_IN}
-    name = next((world for world, w in won.items() if w.any() and not w.all()), _SHOWN_IN[0])
+    judged = found["rungs"]["policy"]
+    won = {world: np.array(judged[world]["won"], dtype=bool) for world in _SHOWN_IN if world in judged}
+    name = next((world for world, w in won.items() if w.any() and not w.all()), next(iter(won)))
     chosen = [k for outcome in (True, False) for k in np.flatnonzero(won[name] == outcome)[:1]]
     world = judging_worlds(line.task)[name]
     panel = world.panel(scoring_scenes(line), seed=SCORING).take(np.array(chosen))
