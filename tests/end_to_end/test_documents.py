@@ -44,7 +44,11 @@ GYM = (
     "gym.off_policy.steps=400 gym.off_policy.every=200 gym.off_policy.batch=8 gym.off_policy.widths=[8] "
     "gym.off_policy.judged=1 gym.off_policy.learning_starts=380"
 )
-DENSITY = "bank.scenes=3 bank.motion_steps=2 bank.video_steps=1 fit.steps=4 fit.width=16 replays=8"
+DENSITY = (
+    f"prior={ROOT}/checkpoints/pick_place/prior bank.scenes=3 bank.motion_steps=12 bank.video_steps=1 fit.steps=4 "
+    "fit.width=16 replays=8"
+)
+"""A density of a bank that can be followed: the smoke run's prior has learned nothing."""
 BASE = (
     "collision.generator.pairs=400 collision.surrogate.width=12 collision.surrogate.depth=2 collision.distill.steps=40 "
     "collision.distill.batch=64 collision.identify.starts=2 collision.identify.steps=10"
@@ -381,7 +385,10 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
         "every=20", None,
     ),
     ("dexprior data generate task=pick_place n=200 out=runs/pick_place", "n=4 suite.size=32", None),
-    ("dexprior train-prior demonstrations=runs/pick_place out=runs/pick_place-prior", PRIOR, None),
+    (
+        "dexprior train-prior demonstrations=runs/pick_place out=runs/pick_place-prior",
+        f"{PRIOR} prior.hiding.share=0.4", None,
+    ),
     (
         "dexprior sample prior=runs/pick_place-prior out=runs/pick_place-samples", "n=1 motion_steps=1 video_steps=1",
         None,
@@ -491,7 +498,8 @@ IN_HELP: list[tuple[str, str, Prepare]] = [
     ("dexprior sample conditions=runs/conditions", "", None),
     (
         "dexprior sample sentence", "sample 'sentence=first shove the block ahead, then lift it' n=1 motion_steps=1 "
-        "video_steps=1 mask=[start,target,fingers,time] guidance.text=2 out=runs/said", None,
+        "video_steps=1 mask=[start,target,fingers,time] guidance.text=2 prior=runs/pick_place-prior out=runs/said",
+        None,
     ),
     (
         "dexprior evaluate-prior checkpoint", "evaluate-prior evaluation.clips=2 evaluation.draws=2 "
