@@ -118,7 +118,7 @@ class FrankaDriver:
 
     def prepare(self, instance: Panel) -> RobotState:
         """Open the hand, and bring the joints home; the people beside it have placed the objects."""
-        self._open(self._widest)
+        self._open(float(self._hand()["widest"]))
         self._wait(self._ask("home", values=self._home), _HOMING)
         self._sent, self._done = (-1, -1), -1
         return self._state()
@@ -132,7 +132,8 @@ class FrankaDriver:
         """Hand over one command."""
         if not command.finite:
             raise BadInput(f"command {command.seq} holds numbers that are not finite")
-        self._require_running(STATE.read(self._last()))
+        if STATUS[int(STATE.read(self._last())["status"])] == "stopped":
+            raise SafetyStop(f"the Franka is stopped: {self._told.error}; look, then recover")
         if command.gripper is not None:
             self._open(command.gripper)
         self._sent = self._ask("twist", values=np.append(command.value, 0.0)), command.seq
@@ -143,17 +144,17 @@ class FrankaDriver:
 
     def recover(self) -> None:
         """End a stop."""
-        self._until("moving", "is not at rest", asking=None)
-        self._until("stopped", "stays stopped", asking="recover")
+        self._until_no_longer("moving", "is not at rest")
+        self._ask("recover")
+        self._until_no_longer("stopped", "stays stopped")
 
     def close(self) -> None:
         """Let go of the robot, which then stands still; again does nothing."""
         if self._link is not None and self._processes[0].poll() is None:
             self._ask("end")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._processes[0].wait(_ENDING)
         for process in self._processes:
-            if process is self._processes[0]:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(_ENDING)
             process.kill()
             process.wait()
         self._processes, self._link = [], None
@@ -256,26 +257,16 @@ class FrankaDriver:
                 raise ConnectionLost(f"the Franka at {self._address} has not carried out a request in {longest:g} s")
             time.sleep(1e-3)
 
-    def _until(self, status: str, how: str, *, asking: str | None) -> None:
-        """Wait until it no longer has a status, having asked for something first."""
-        if asking is not None:
-            self._ask(asking)
+    def _until_no_longer(self, status: str, how: str) -> None:
+        """Wait until it has another status; `how` says what is wrong where it has not."""
         deadline = time.monotonic() + _ENDING
         while STATUS[int(STATE.read(self._last())["status"])] == status:
             if time.monotonic() > deadline:
                 raise SafetyStop(f"the Franka {how}: {self._told.error or 'it gives no reason'}")
             time.sleep(self.period / 10)
 
-    def _require_running(self, told: dict[str, np.ndarray]) -> None:
-        if STATUS[int(told["status"])] == "stopped":
-            raise SafetyStop(f"the Franka is stopped: {self._told.error}; look, then recover")
-
-    @property
-    def _widest(self) -> float:
-        return float(self._hand()["widest"])
-
     def _open(self, width: float) -> None:
-        self._told.hand_asked.add(HAND_ASKED.row(number=self._number, width=width))
+        self._told.hand_asked.add(HAND_ASKED.row(width=width))
 
     def _hand(self) -> dict[str, np.ndarray]:
         deadline = time.monotonic() + _STARTING

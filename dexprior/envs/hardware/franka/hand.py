@@ -44,9 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                     hand.move(width, _SPEED)
                 target = width
             state = hand.read_once()
-            link.hand_state.add(
-                HAND_STATE.row(host=time.monotonic(), width=state.width, widest=state.max_width, held=state.is_grasped)
-            )
+            link.hand_state.add(HAND_STATE.row(host=time.monotonic(), width=state.width, widest=state.max_width))
     except RuntimeError as error:  # the base of what libfranka raises
         print(f"Franka Hand at {chosen.address}: {' '.join(str(error).split())}", file=sys.stderr)
         sys.exit(2)

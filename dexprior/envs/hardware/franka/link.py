@@ -108,10 +108,10 @@ that was carried out for its whole period (-1: none), joints [rad] and their spe
 4, by columns), wrench of the environment on it in its own axes [N, N m], the twist that was asked for and the one that
 was sent, which is that of the end effector's origin [m/s, rad/s], cycles since the last row (1: none was lost), share
 of commands that arrived, and the CPU time that shaping and watching took [s]."""
-HAND_ASKED = Columns(number=1, width=1)
-"""Requests to the hand: number of the request, and the opening [m]."""
-HAND_STATE = Columns(host=1, width=1, widest=1, held=1)
-"""States of the hand: monotonic time [s], opening, largest opening [m], and whether it holds something."""
+HAND_ASKED = Columns(width=1)
+"""Requests to the hand: the opening [m]."""
+HAND_STATE = Columns(host=1, width=1, widest=1)
+"""States of the hand: monotonic time [s], opening and largest opening [m]."""
 
 _RINGS = {"state": (STATE, 4096), "asked": (ASKED, 64), "hand_asked": (HAND_ASKED, 16), "hand_state": (HAND_STATE, 16)}
 

@@ -26,7 +26,7 @@ from dexprior.config import validate
 from dexprior.envs.hardware.franka.limits import LOST_CYCLES
 from dexprior.envs.hardware.franka.link import ASKED, KINDS, STATUS, Link, LoopConfig
 from dexprior.envs.hardware.franka.shaping import CYCLE, Shaper
-from dexprior.errors import DexpriorError, MissingExtra
+from dexprior.errors import ConnectionLost, DexpriorError, MissingExtra
 from dexprior.reading import read_json_object
 
 __all__ = ["Loop", "main"]
@@ -285,7 +285,7 @@ def _connected(franka: Any, config: LoopConfig) -> Any:
     robot = franka.Robot(config.address, level)
     mode = robot.read_once().robot_mode.name
     if mode != _NORMAL:
-        raise franka.CommandException(
+        raise ConnectionLost(
             f"it is in the mode {mode}: nothing may move. Unlock its joints and switch to execution (white or blue to "
             "green light); after a reflex, recover it there"
         )
@@ -310,7 +310,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     try:
         robot = _connected(franka, config)
-    except RuntimeError as error:  # what libfranka raises has this base, and says which version or mode it met
+    except (ConnectionLost, RuntimeError) as error:  # the base of what libfranka raises, which says what it met
         _say(error=" ".join(str(error).split()))
         sys.exit(2)
     _say(ready=True)
