@@ -50,6 +50,9 @@ class Config(OwnObjectConfig):
     sentence: str | None = None
     """What is asked for in each scene of a task of the suite; drawn when it is not given. Any sentence where neither
     start, target, fingers nor time are told, else one of the task's."""
+    proposed: bool = False
+    """Whether the prior proposes where hands start, what they reach and when, from the object, its goal and the
+    sentence, and what the conditions say of that is not used."""
     mask: tuple[str, ...] = ()
     """What the prior is not told: of start, target, fingers (the target's), time (the target's, and the clip's length),
     cloud (the object and what it is brought to) and text. Without times, clips are as long as the task's longest."""
@@ -76,6 +79,7 @@ def run(config: Config, words: list[str]) -> int:
     from dexprior.data.clips import write_clip
     from dexprior.errors import BadInput, ConfigError
     from dexprior.prior.evaluation import Motion, contact_law_violations
+    from dexprior.prior.proposal import Proposal
     from dexprior.prior.sampling import load_prior
     from dexprior.types import PriorCondition
     from dexprior.worlds.tasks.scene import camera
@@ -100,6 +104,9 @@ def run(config: Config, words: list[str]) -> int:
         if task is None:
             raise BadInput(f"{folder} was trained on no task that dexprior has scenes of: give conditions=FILE")
         conditions = _drawn(config, task, pipeline.denoiser.config)
+    if config.proposed:
+        proposal = Proposal.load(folder)
+        conditions = proposal.propose(conditions, seed=config.seed, text=pipeline.text)
     samples = pipeline(
         conditions, seed=config.seed, motion_steps=config.motion_steps, video_steps=config.video_steps,
         hidden=config.mask, guidance=config.guidance, provenance={"checkpoint": str(folder)},

@@ -29,6 +29,7 @@ from dexprior.policy.gated import run_gated
 from dexprior.policy.rollout import Policy, actor_policy, expert_policy, prior_policy, run_episodes
 from dexprior.pose.estimator import load_estimator
 from dexprior.pose.fusion import Source
+from dexprior.prior.proposal import Proposal
 from dexprior.prior.sampling import HandObjectPipeline, load_prior
 from dexprior.progress import say
 from dexprior.stats import Rate
@@ -47,6 +48,7 @@ RUNGS = {
     "demonstration": "human demonstrations of the scoring scenes, retargeted and followed",
     "sample": "the prior's samples under the same conditions",
     "made condition": "its samples under conditions made for the same scenes",
+    "proposed": "its samples under starts and targets that it proposes itself, from the object and the sentence",
     "pixels": "the hand and the object that the pose estimator reads from the samples' frames",
     "fused": "these and the sample's own motion, fused",
     "unrefined": "samples of the training scenes, followed in them, before rollouts refined them",
@@ -70,13 +72,13 @@ _PARTS = ("demonstrations", "samples")
 _NEEDS: dict[str, tuple[str, ...]] = {
     "demonstrations": (), "samples": ("02-prior", "demonstrations"),
     "expert": (), "demonstration": ("samples",), "sample": ("samples",),
-    "made condition": ("samples",), "pixels": ("03-estimator", "samples"), "fused": ("03-estimator", "samples"),
+    "made condition": ("samples",), "proposed": ("samples",), "pixels": ("03-estimator", "samples"), "fused": ("03-estimator", "samples"),
     "unrefined": ("04-behavior",), "bank": ("04-behavior",),
     **{rung: (stage,) for rung, stage in _TRAINED.items()},
 }  # fmt: skip
 _LOSSES = (
-    ("demonstration", "sample"), ("sample", "made condition"), ("sample", "pixels"), ("sample", "fused"),
-    ("unrefined", "bank"), ("policy", "gate"), ("kl 0", "policy"), ("imitation", "kl 0"),
+    ("demonstration", "sample"), ("sample", "made condition"), ("sample", "proposed"), ("sample", "pixels"),
+    ("sample", "fused"), ("unrefined", "bank"), ("policy", "gate"), ("kl 0", "policy"), ("imitation", "kl 0"),
     ("plain", "policy"),
 )  # fmt: skip
 _DRAWS = 2000
@@ -218,10 +220,12 @@ def _demonstrate(config: LineConfig, folder: Path) -> dict[str, Any]:
 
 
 def _sample(config: LineConfig, folder: Path) -> dict[str, Any]:
-    """Samples for the conditions of demonstrations, and for conditions that are made for their scenes and kept as well.
+    """Samples for the conditions of demonstrations, for those of the same that the prior proposes, and for conditions
+    that are made for their scenes and kept as well.
 
     Returns:
-        `judged`: ids of the demonstrations that are no longer than what the prior samples; `left_out`: how many are.
+        `judged`: ids of the demonstrations that are no longer than what the prior samples; `left_out`: how many are;
+        `made`: rungs whose samples there are.
     """
     from dexprior.pipeline.line import Line
 
@@ -232,13 +236,18 @@ def _sample(config: LineConfig, folder: Path) -> dict[str, Any]:
         judged = judged_clips(config, folder)
         held, made = _within(line, judged, prior)
         save(made, folder / "samples" / "conditions.safetensors", producer="ladder", seed=SCORING)
-        for name, conditions in (("sample", held.conditions), ("made condition", made)):
+        proposal = Proposal.load(line.folder["02-prior"] / "checkpoint")
+        asked = {
+            "sample": held.conditions, "made condition": made,
+            "proposed": proposal.propose(held.conditions, seed=SCORING, text=prior.text),
+        }  # fmt: skip
+        for name, conditions in asked.items():
             samples = sample_prior(prior, conditions, config.bank, seed=SCORING)
             save(samples, folder / "samples" / f"{name}.safetensors", producer="ladder", seed=SCORING)
             if name == "sample":
                 for view, seen in film(prior, samples, conditions, config.bank, seed=SCORING).items():
                     save(seen, folder / "samples" / f"{name}.{view}.safetensors", producer="ladder", seed=SCORING)
-        return {"judged": list(held.ids), "left_out": len(judged) - len(held)}
+        return {"judged": list(held.ids), "left_out": len(judged) - len(held), "made": list(asked)}
 
     return run_stage(folder / "samples", "samples", _settings(line), SCORING, work, parents=line.made("02-prior"))
 
@@ -250,10 +259,10 @@ def _sampled(folder: Path) -> dict[str, Any]:
         ArtifactError: an older version made the samples, or nobody did.
     """
     found = RunFolder.recorded(folder / "samples")
-    if found is None or "judged" not in found:
+    if found is None or "proposed" not in found.get("made", ()):
         raise ArtifactError(
-            f"{folder / 'samples'} does not say which demonstrations are judged: an older version made it, or none. "
-            "Delete that folder, and the same command makes it again"
+            f"{folder / 'samples'} does not hold the samples of all rungs: an older version made it, or none. Delete "
+            "that folder, and the same command makes it again"
         )
     return found
 
@@ -290,9 +299,10 @@ def _clips(line: Line, folder: Path, rung: str) -> list[Clip]:
     recorded = clips_of_stack(held)
     if rung == "demonstration":
         return recorded
-    files, made = folder / "samples", rung == "made condition"
+    files, own = folder / "samples", rung in ("made condition", "proposed")
+    made = rung == "made condition"
     conditions = load_all(files / "conditions.safetensors", PriorCondition) if made else held.conditions
-    samples = load_all(files / f"{rung if made else 'sample'}.safetensors", VideoSample)
+    samples = load_all(files / f"{rung if own else 'sample'}.safetensors", VideoSample)
     source: Source = "pixels" if rung == "pixels" else "fused" if rung == "fused" else "motion"
     reader = None if source == "motion" else load_estimator(line.folder["03-estimator"] / "estimator.safetensors")
     seen = [

@@ -18,6 +18,7 @@ from dexprior.pipeline.settings import BankConfig
 from dexprior.pipeline.stages import parents_of, run_stage
 from dexprior.prior.conditioning import check_hidden
 from dexprior.prior.evaluation import Motion, evaluate_prior, evaluate_samples, predicted_motions, spread_of, swapped
+from dexprior.prior.proposal import PROPOSAL, Proposal
 from dexprior.prior.sampling import HandObjectPipeline, load_prior, sample_many, sample_of
 from dexprior.prior.ways import WayReader, way_of
 from dexprior.stats import Rate
@@ -80,9 +81,9 @@ def stage_prior_evaluation(
         judged: folder of other demonstrations, to judge instead.
 
     Returns:
-        `replay`: who -> world -> rate of what a robot carries out, of `sample`, the `sentence` alone (all but `masked`
-        is told), `demonstrations`, and the predictors of `evaluate_prior`; None where the clips do not say their
-        scenes. `errors`: as `evaluate_prior`. `spread`: as `spread_of`. `effects`: condition -> its metric's error with
+        `replay`: who -> world -> rate of what a robot carries out, of `sample`, `proposed` (under starts and targets of
+        the prior's own, where its checkpoint has a proposal), the `sentence` alone (all but `masked` is told),
+        `demonstrations`, and the predictors of `evaluate_prior`; None where the clips do not say their scenes. `errors`: as `evaluate_prior`. `spread`: as `spread_of`. `effects`: condition -> its metric's error with
         the right one, and with another clip's, and their ratio. `ways`: see `_ways`; None where the clips show no two
         ways of a task. Of a prior that was never trained without `masked` and the sentence, neither `sentence` nor
         `ways` is known.
@@ -107,6 +108,9 @@ def stage_prior_evaluation(
         alone = _sampled(prior, held.conditions, config, seed, hidden=config.masked) if free else None
         draws = [samples, *(_sampled(prior, held.conditions, config, seed + _SEED * k) for k in range(1, config.draws))]
         made = {"sample": samples} | ({} if alone is None else {"sentence": alone})
+        if (checkpoint / PROPOSAL).is_file():
+            proposed = Proposal.load(checkpoint).propose(held.conditions, seed=seed, text=prior.text)
+            made["proposed"] = _sampled(prior, proposed, config, seed)
         return {
             "prior": {"text": net.config.text, "tasks": info.get("tasks", []), "judged": len(held)},
             "replay": _replay(train, held, made, seed) if config.replayed else None,

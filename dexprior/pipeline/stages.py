@@ -42,6 +42,7 @@ from dexprior.pose.training import train_estimator
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.evaluation import evaluate_prior
 from dexprior.prior.familiarity import Familiarity
+from dexprior.prior.proposal import fit_proposal
 from dexprior.prior.sampling import HandObjectPipeline, load_prior, sample_many, save_prior
 from dexprior.prior.training import PriorConfig, train_prior
 from dexprior.stats import Family, Rate, bootstrap_mean, compare_pairs
@@ -127,6 +128,10 @@ def stage_prior(
             ),
         )
         pipeline, _ = load_prior(folder / "checkpoint")
+        proposal = fit_proposal(
+            train.conditions, fps=train.fps, sides=denoiser.sides, seed=seed, text=pipeline.text
+        )  # fmt: skip
+        proposal.save(folder / "checkpoint", seed=seed)
         few = held_out[:24]
         samples = pipeline(few.conditions, seed=seed, provenance={"checkpoint": str(folder.name)})
         save(samples, folder / "samples.safetensors", producer="prior", seed=seed, config=config)

@@ -100,14 +100,20 @@ def test_rungs_of_clips_take_what_the_samples_kept_and_ask_the_prior_nothing(
     settings = LineConfig(out=str(tmp_path / "run"), bank=BankConfig(views=()))
     stack, line = judged_of_three(example_makers), Line(settings)
     net = SimpleNamespace(frames=round(stack.conditions[0].seconds * 10), fps=10.0, size=16)
-    prior = SimpleNamespace(denoiser=SimpleNamespace(config=net))
+    prior = SimpleNamespace(denoiser=SimpleNamespace(config=net), text=None)
     samples = [example_makers(n=5, seed=k, size=16)[Episode].sample for k in (7, 8)]
     monkeypatch.setattr(ladder, "judged_clips", lambda config, folder: stack)
     monkeypatch.setattr(ladder, "load_prior", lambda folder: (prior, {}))
     monkeypatch.setattr(ladder, "sample_prior", lambda prior, conditions, settings, seed: samples[: len(conditions)])
     monkeypatch.setattr(Line, "made", lambda self, stage: ())
+    told = SimpleNamespace(propose=lambda conditions, seed, text: conditions)
+    monkeypatch.setattr(ladder, "Proposal", SimpleNamespace(load=lambda folder: told))
     _, made = _within(line, stack, prior)
-    assert _sample(line.config, tmp_path) == {"judged": ["000000", "000002"], "left_out": 1}
+    assert _sample(line.config, tmp_path) == {
+        "judged": ["000000", "000002"],
+        "left_out": 1,
+        "made": ["sample", "made condition", "proposed"],
+    }
     monkeypatch.delattr(ladder, "load_prior")
     monkeypatch.delattr(Line, "made")  # nor are its files read to know that they are the same
     monkeypatch.delattr(ladder, "condition_of")
@@ -123,10 +129,10 @@ def test_rungs_of_clips_take_what_the_samples_kept_and_ask_the_prior_nothing(
 def test_samples_of_an_older_version_end_in_the_line_that_says_what_to_delete(example_makers, monkeypatch, tmp_path):
     stack, line = judged_of_three(example_makers), Line(LineConfig(out=str(tmp_path / "run")))
     monkeypatch.setattr(ladder, "judged_clips", lambda config, folder: stack)
-    told = r"samples does not say which demonstrations are judged: .* Delete that folder, and the same command makes"
+    told = r"samples does not hold the samples of all rungs: .* Delete that folder, and the same command makes"
     with pytest.raises(ArtifactError, match=told):
         _clips(line, tmp_path, "sample")
-    write_json(tmp_path / "samples" / "done.json", {"result": {"left_out": 1}, "seconds": 1.0})
+    write_json(tmp_path / "samples" / "done.json", {"result": {"judged": [], "left_out": 1}, "seconds": 1.0})
     with pytest.raises(ArtifactError, match=told):
         _clips(line, tmp_path, "sample")
 

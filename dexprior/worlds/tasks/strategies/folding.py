@@ -23,8 +23,8 @@ _KNOBS = (
     Knob("from_y", -0.04, 0.04),
     Knob("from_z", -0.01, 0.05),
     Knob("off_x", -0.0075, -0.0045),
-    Knob("off_y", -0.008, 0.008),
-    Knob("slack", 0.80, 0.92),
+    Knob("off_y", -0.004, 0.004),
+    Knob("slack", 0.58, 0.70),
     Knob("landing", 0.010, 0.018),
 )
 _HEM = 0.003  # [m] half the cloth's thickness in contact
