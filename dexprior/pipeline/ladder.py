@@ -72,7 +72,8 @@ _PARTS = ("demonstrations", "samples")
 _NEEDS: dict[str, tuple[str, ...]] = {
     "demonstrations": (), "samples": ("02-prior", "demonstrations"),
     "expert": (), "demonstration": ("samples",), "sample": ("samples",),
-    "made condition": ("samples",), "proposed": ("samples",), "pixels": ("03-estimator", "samples"), "fused": ("03-estimator", "samples"),
+    "made condition": ("samples",), "proposed": ("samples",),
+    "pixels": ("03-estimator", "samples"), "fused": ("03-estimator", "samples"),
     "unrefined": ("04-behavior",), "bank": ("04-behavior",),
     **{rung: (stage,) for rung, stage in _TRAINED.items()},
 }  # fmt: skip

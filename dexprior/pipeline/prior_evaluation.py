@@ -83,7 +83,8 @@ def stage_prior_evaluation(
     Returns:
         `replay`: who -> world -> rate of what a robot carries out, of `sample`, `proposed` (under starts and targets of
         the prior's own, where its checkpoint has a proposal), the `sentence` alone (all but `masked` is told),
-        `demonstrations`, and the predictors of `evaluate_prior`; None where the clips do not say their scenes. `errors`: as `evaluate_prior`. `spread`: as `spread_of`. `effects`: condition -> its metric's error with
+        `demonstrations`, and the predictors of `evaluate_prior`; None where the clips do not say their scenes.
+        `errors`: as `evaluate_prior`. `spread`: as `spread_of`. `effects`: condition -> its metric's error with
         the right one, and with another clip's, and their ratio. `ways`: see `_ways`; None where the clips show no two
         ways of a task. Of a prior that was never trained without `masked` and the sentence, neither `sentence` nor
         `ways` is known.
