@@ -111,7 +111,7 @@ def stage_prior(
         plain = None
         if videos is not None:
             plain = PlainClips(videos, size=config.size, fps=train.fps, window=config.video_window)
-        denoiser = train_prior(train, config, folder, seed=seed, plain=plain, more=more)
+        denoiser = train_prior(train, config, folder, seed=seed, plain=plain, more=more, held_out=held_out)
         if not PartialState().is_main_process:
             sys.exit(0)  # one rank evaluates and records
         save_prior(
