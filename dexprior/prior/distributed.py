@@ -72,11 +72,11 @@ def restore_optimizer(optimizer: torch.optim.Optimizer, state: Mapping[int, Mapp
     """Give an optimizer whose parameters are now shared out the state that it had before, by number of parameter."""
     optimizer.state.clear()
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    for number, entries in state.items():
+    for number, entries in sorted(state.items()):  # sharing out is done together: all ranks in one order
         weight = weights[number]
         optimizer.state[weight] = {
             name: laid_out(value, weight) if getattr(value, "shape", None) == weight.shape else value
-            for name, value in entries.items()
+            for name, value in sorted(entries.items())
         }
 
 

@@ -237,8 +237,6 @@ def train_prior(
         ArtifactError: a state of other settings in the folder.
         ConnectionLost: another rank ended.
     """
-    from accelerate.utils import set_seed
-
     if stack.length.max() < config.video_window or stack.frames.shape[2] != config.size:
         raise BadInput(
             f"clips of at most {stack.length.max()} frames of {stack.frames.shape[2]} px; prior.video_window is "
@@ -249,6 +247,21 @@ def train_prior(
             f"prior.validate.every = {config.validate.every}: give held_out, clips of {stack.frames.shape[1]} frames "
             "as the stack has"
         )
+    with explained(_knobs(config)):
+        return _train(stack, config, folder, seed, plain, more, held_out)
+
+
+def _train(
+    stack: Stack,
+    config: PriorConfig,
+    folder: Path,
+    seed: int,
+    plain: PlainClips | None,
+    more: Sequence[int],
+    held_out: Stack | None,
+) -> JointDenoiser:
+    from accelerate.utils import set_seed
+
     # a step without video leaves the video stage without gradients
     accelerator = make_accelerator(config.precision, unused=config.video_every > 1)
     device, rank, accumulate = accelerator.device, accelerator.process_index, config.accumulate
@@ -315,10 +328,7 @@ def train_prior(
         device, accelerator.num_processes * accumulate * config.batch,
         lambda number: accumulate * flops_of_step(model, drawn(number, 0), batch_losses), config.video_every,
     )  # fmt: skip
-    with (
-        explained(_knobs(config, accelerator.mixed_precision)),
-        TrainingLog(folder, "train prior", last, history, quiet=quiet, to=config.log) as log,
-    ):
+    with TrainingLog(folder, "train prior", last, history, quiet=quiet, to=config.log) as log:
         while step < last:
             rate = _one_cycle(*place_in_parts(step, parts)) * config.learning_rate
             for group in optimizer.param_groups:
@@ -379,13 +389,13 @@ def _held_out_losses(
     return {name: float(sum(row[name] for row in rows)) / _UNSEEN for name in rows[0]}
 
 
-def _knobs(config: PriorConfig, precision: str) -> str:
+def _knobs(config: PriorConfig) -> str:
     """What takes memory in training, and what to turn."""
     half = f"; prior.batch={config.batch // 2} prior.accumulate={2 * config.accumulate} is a step of as many clips"
     return (
         f"prior.batch = {config.batch}, prior.video_clips = {config.video_clips} of prior.video_window = "
         f"{config.video_window} frames{half if config.batch > 1 else ''}"
-        + (", and prior.precision=bf16 takes less" if precision == "no" else "")
+        + ("" if config.precision == "bf16" else ", and prior.precision=bf16 takes less")
     )
 
 
