@@ -113,7 +113,7 @@ class _TensorBoard:
     def __init__(self, folder: Path, done: int) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=done)
+        self._writer: Any = SummaryWriter(str(folder / "tensorboard"), purge_step=done)
 
     def numbers(self, step: int, row: dict[str, float]) -> None:
         for name, value in row.items():

@@ -10,7 +10,7 @@ __all__ = ["PIPELINE", "model_card", "sources_of"]
 
 PIPELINE = '''"""Lets diffusers load this checkpoint where the package dexprior is installed:
 
-    DiffusionPipeline.from_pretrained(FOLDER, custom_pipeline=FOLDER, trust_remote_code=True)
+DiffusionPipeline.from_pretrained(FOLDER, custom_pipeline=FOLDER, trust_remote_code=True)
 """
 
 from dexprior.prior.sampling import HandObjectPipeline  # noqa: F401
@@ -117,9 +117,10 @@ def _table(evaluation: Mapping[str, Any] | None) -> str:
         cells = [evaluation[name].get(key) for name in who]
         shown = ["-" if v is None else f"{v['mean']:.3g} [{v['low']:.3g}, {v['high']:.3g}]" for v in cells]
         lines.append(f"| {title} | {' | '.join(shown)} |")
-    held = evaluation.get("clips", {}).get("held_out", "?")
+    n = evaluation.get("clips", {}).get("held_out")
+    held = "clips" if n is None else f"{n} clips"
     table = "\n".join(lines)
     return f"""{table}
 
-On {held} clips that were held out, with 95 % intervals, beside predictors that learn little: the training clip with the
+On {held} that were held out, with 95 % intervals, beside predictors that learn little: the training clip with the
 nearest condition, the condition's start and target joined by a straight line, and the mean training clip."""

@@ -62,8 +62,9 @@ def sharded(model: torch.nn.Module) -> bool:
 def laid_out(tensor: Tensor, like: Tensor) -> Tensor:
     """A whole tensor as another one of its shape lies: on its device, or shared out among ranks."""
     if hasattr(like, "device_mesh"):
-        from torch.distributed.tensor import distribute_tensor
+        from torch.distributed.tensor import DTensor, distribute_tensor
 
+        assert isinstance(like, DTensor)
         return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)
     return tensor.to(like.device)
 

@@ -82,6 +82,9 @@ class HandObjectPipeline(DiffusionPipeline):
         """Write a checkpoint that `load_prior`, and diffusers by `from_pretrained`, read: as `save_prior`."""
         folder = Path(save_directory)
         super().save_pretrained(str(folder), *args, **kwargs)
+        settings = read_object(folder / "denoiser" / "config.json")
+        if settings.pop("_name_or_path", None):  # where it was read from is nobody else's business
+            write_json(folder / "denoiser" / "config.json", settings)
         if self.familiarity is not None:
             self.familiarity.save(folder)
         net = self.denoiser

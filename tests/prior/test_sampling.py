@@ -276,6 +276,7 @@ def test_what_is_pushed_is_a_whole_checkpoint(pipeline, checkpoint, tmp_path, mo
     monkeypatch.setattr(huggingface_hub, "upload_folder", upload_folder)
     (checkpoint / "README.md").write_text("a card of one's own\n")
     assert load_prior(checkpoint)[0].push_to_hub("mine", private=True) == "https://hub/me/mine"
+    assert str(tmp_path) not in (tmp_path / "there" / "denoiser" / "config.json").read_text()
     loaded, note = load_prior(tmp_path / "there")
     assert note == load_prior(checkpoint)[1]
     for a, b in zip(pipeline.denoiser.state_dict().values(), loaded.denoiser.state_dict().values()):
