@@ -17,6 +17,7 @@ import dataclasses
 import difflib
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, dataclass_transform
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -24,7 +25,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from dexprior.errors import ConfigError
 
-__all__ = ["Ge", "Gt", "Le", "Lt", "config", "config_hash", "difference", "to_plain", "validate"]
+__all__ = ["Ge", "Gt", "Le", "Lt", "changed", "config", "config_hash", "difference", "to_plain", "validate"]
 
 T = TypeVar("T")
 
@@ -73,6 +74,30 @@ def config_hash(value: Any) -> str:
     """Twelve hex digits that identify a configuration's values."""
     text = json.dumps(to_plain(value), sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def changed(value: Any) -> list[str]:
+    """Settings of a configuration that are not the defaults of its class, as `key=value` words."""
+    default = dict(_leaves(to_plain(type(value)())))
+    return [
+        f"{key}={_word(found)}"
+        for key, found in _leaves(to_plain(value))
+        if key not in default or default[key] != found
+    ]
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{','.join(map(_word, value))}]"
+    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 ABSENT = "absent"

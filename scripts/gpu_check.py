@@ -22,9 +22,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 import torch
 
-PEAK_FLOPS = {"H100": 989e12, "H200": 989e12, "A100": 312e12}
-"""Dense bf16, from the vendors' data sheets."""
-
 
 def main() -> None:
     """Run and print."""
@@ -73,9 +70,8 @@ def check(folder: Path, *, tiny: bool, seed: int) -> dict:
 
 
 def _train(stack, config, folder: Path, seed: int, device: torch.device) -> dict:
-    from torch.utils.flop_counter import FlopCounterMode
-
     from dexprior.prior.evaluation import Motion, evaluate_samples
+    from dexprior.prior.metering import flops_of_step, peak_flops
     from dexprior.prior.sampling import HandObjectPipeline
     from dexprior.prior.training import PriorData, batch_losses, draw_batch, train_prior
 
@@ -89,11 +85,7 @@ def _train(stack, config, folder: Path, seed: int, device: torch.device) -> dict
     peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
 
     batch = draw_batch(PriorData(stack, config.patch), config, seed, 0, 0, device)
-    with FlopCounterMode(display=False) as counter:
-        sum(batch_losses(model, batch).values()).backward()
-    flops = counter.get_total_flops()
-    name = torch.cuda.get_device_name(0) if device.type == "cuda" else ""
-    peak_flops = next((value for key, value in PEAK_FLOPS.items() if key in name), None)
+    flops, published = flops_of_step(model, batch, batch_losses), peak_flops(device)
     step = seconds / config.steps
 
     pipeline = HandObjectPipeline.fresh(model.eval())
@@ -116,7 +108,7 @@ def _train(stack, config, folder: Path, seed: int, device: torch.device) -> dict
         "motion_clips_per_s": config.batch / step,
         "video_clips_per_s": config.video_clips / config.video_every / step,
         "flops_per_step": flops,
-        "model_flops_utilisation": flops / step / peak_flops if peak_flops else None,
+        "model_flops_utilisation": flops / step / published if published else None,
         "peak_memory_bytes": peak,
         "samples_per_s": len(samples) / sampling,
         "latency_s": time.perf_counter() - start,

@@ -15,7 +15,14 @@ from dexprior.artifacts.files import (
     write_tensors,
 )
 from dexprior.artifacts.header import Header, checked_header, make_header, package_versions, read_header
-from dexprior.artifacts.networks import load_module, load_network, load_training_state, save_module, save_training_state
+from dexprior.artifacts.networks import (
+    load_module,
+    load_network,
+    load_training_state,
+    save_module,
+    save_training_state,
+    whole,
+)
 from dexprior.artifacts.runs import RunFolder
 from dexprior.artifacts.values import from_tensors, load, load_all, save, to_tensors
 
@@ -45,6 +52,7 @@ __all__ = [
     "tensor_header",
     "to_tensors",
     "unpack_tensors",
+    "whole",
     "write_atomic",
     "write_json",
     "write_tensors",

@@ -18,11 +18,17 @@ from dexprior.reading import as_described, mapping
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["load_module", "load_network", "load_training_state", "save_module", "save_training_state"]
+__all__ = ["load_module", "load_network", "load_training_state", "save_module", "save_training_state", "whole"]
 
 C = TypeVar("C")
 M = TypeVar("M", bound="torch.nn.Module")
 _TRAINING = "dexprior.training_state/1"
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """A tensor that ranks share out, in one piece: of several ranks all call. Others come back as they are."""
+    full = getattr(tensor, "full_tensor", None)
+    return tensor.detach() if full is None else full().detach()
 
 
 def save_module(
@@ -84,6 +90,7 @@ def save_training_state(
     progress: dict[str, Any],
     config: Any,
     arrays: Mapping[str, np.ndarray] | None = None,
+    write: bool = True,
 ) -> Path:
     """Write all that a resumed run needs to equal the uninterrupted one.
 
@@ -95,20 +102,23 @@ def save_training_state(
         progress: plain data (step, history).
         config: the stage's configuration; a resume under another one is refused.
         arrays: further arrays, e.g. simulator states.
+        write: whether this process writes: of ranks that share out the weights all call, and one writes.
     """
     tensors: dict[str, np.ndarray] = {f"arrays/{k}": v for k, v in (arrays or {}).items()}
     plain: dict[str, Any] = {}
     for name, module in modules.items():
-        tensors |= {f"module/{name}/{k}": v.detach().cpu().numpy() for k, v in module.state_dict().items()}
+        tensors |= {f"module/{name}/{k}": whole(v).cpu().numpy() for k, v in module.state_dict().items()}
     for name, optimizer in optimizers.items():
         state = optimizer.state_dict()
         plain[name] = {"param_groups": state["param_groups"], "scalars": {}}
         for index, entries in state["state"].items():
             for key, value in entries.items():
                 if hasattr(value, "detach"):
-                    tensors[f"optimizer/{name}/{index}/{key}"] = value.detach().cpu().numpy()
+                    tensors[f"optimizer/{name}/{index}/{key}"] = whole(value).cpu().numpy()
                 else:
                     plain[name]["scalars"][f"{index}/{key}"] = value
+    if not write:
+        return Path(path)
     header = make_header(_TRAINING, producer="training", config=config)
     meta = {
         "header": dataclasses.asdict(header), "config": to_plain(config), "optimizers": plain, "progress": progress

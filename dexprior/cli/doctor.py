@@ -69,7 +69,8 @@ def _accelerator() -> None:
 
     if torch.cuda.is_available():
         print(
-            f"gpu        {torch.cuda.get_device_name(0)}: accelerate launch scripts/train_prior.py prior.precision=bf16"
+            f"gpu        {torch.cuda.get_device_name(0)}: accelerate launch --config_file configs/accelerate/gpu.yaml "
+            "scripts/train_prior.py"
         )
     else:
         print(f"gpu        none found; {torch.get_num_threads()} CPU threads will be used")

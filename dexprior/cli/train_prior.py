@@ -1,7 +1,10 @@
 """Train the video diffusion prior on a folder of demonstrations.
 
-On several GPUs: accelerate launch scripts/train_prior.py key=value. The first line that it says, and `ranks` in
-run.json, tell how many processes train together: accelerate launch --cpu starts one, whatever its --num_processes.
+On GPUs: accelerate launch --config_file configs/accelerate/gpu.yaml scripts/train_prior.py key=value, or ddp.yaml, or
+fsdp2.yaml (docs/training-at-scale.md). The first line that it says, and `ranks` in run.json, tell how many processes
+train together: accelerate launch --cpu starts one, whatever its --num_processes; cpu.yaml starts two.
+
+prior.validate.every=100 looks at held-out clips on the way: losses, errors and a picture, in OUT/validation.
 
 An interrupted run goes on from its last checkpoint when the same command is given again. A finished one goes on for 500
 steps with more=500, with a learning rate that rises and falls again, and once more for 200 with more=500,200.

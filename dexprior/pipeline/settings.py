@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
 from typing import Annotated, Any
 
 from dexprior.behavior import BehaviorConfig
 from dexprior.collision.clash import TUNED_CLASH, ClashConfig
 from dexprior.collision.stage import CollisionConfig
-from dexprior.config import Ge, config, to_plain
+from dexprior.config import Ge, changed, config
 from dexprior.data.demonstrating import TaskDemonstrationConfig
 from dexprior.envs.factory import SimulationOptions
 from dexprior.errors import ConfigError
@@ -131,20 +130,4 @@ class LineConfig:
 
 def changed_settings(config: LineConfig) -> list[str]:
     """Settings of a run that are not the defaults, but for its folder, as `key=value` words of `dexprior demo`."""
-    default = dict(_leaves(to_plain(type(config)())))
-    found = [(key, value) for key, value in _leaves(to_plain(config)) if key != "out"]
-    return [f"{key}={_word(value)}" for key, value in found if key not in default or default[key] != value]
-
-
-def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        if isinstance(value, Mapping):
-            yield from _leaves(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, (list, tuple)):
-        return f"[{','.join(map(_word, value))}]"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return [word for word in changed(config) if not word.startswith("out=")]

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from accelerate import PartialState
 
-from dexprior.artifacts import RunFolder, file_hash, load_module, save
+from dexprior.artifacts import RunFolder, file_hash, load_module, save, write_atomic
 from dexprior.behavior import BehaviorConfig, BehaviorPrior, Recordings, read_recordings
 from dexprior.collision.stage import CollisionConfig
 from dexprior.collision.stage import run as run_collision
-from dexprior.config import Ge, config, config_hash, to_plain, validate
+from dexprior.config import Ge, changed, config, config_hash, to_plain, validate
 from dexprior.data.impacts import find_ellipse_impacts
 from dexprior.data.plain_clips import PlainClips
 from dexprior.data.stacks import Stack, fingerprint, load_stack, recorded_clip, split_stack, stack_episodes
@@ -39,6 +39,7 @@ from dexprior.policy.rollout import Episodes, actor_policy, run_episodes
 from dexprior.pose.estimator import EstimatorConfig, save_estimator
 from dexprior.pose.evaluation import claim_of, motion_sigma, read_stack, reading_errors
 from dexprior.pose.training import train_estimator
+from dexprior.prior.card import model_card, sources_of
 from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.evaluation import evaluate_prior
 from dexprior.prior.familiarity import Familiarity
@@ -112,7 +113,7 @@ def stage_prior(
         plain = None
         if videos is not None:
             plain = PlainClips(videos, size=config.size, fps=train.fps, window=config.video_window)
-        denoiser = train_prior(train, config, folder, seed=seed, plain=plain, more=more)
+        denoiser = train_prior(train, config, folder, seed=seed, plain=plain, more=more, held_out=held_out)
         if not PartialState().is_main_process:
             sys.exit(0)  # one rank evaluates and records
         save_prior(
@@ -122,6 +123,10 @@ def stage_prior(
             extra={
                 "tasks": sorted({str(row["task"]) for row in train.info if row.get("task")}),
                 "holdout": config.holdout,
+                "sources": sources_of(train.info) + _videos(plain),
+                "settings": [f"prior.{word}" for word in changed(config)],
+                "steps": config.steps + sum(more),
+                "averaged": config.ema > 0,
             },
             familiarity=Familiarity.fit(
                 denoiser.motion.condition, condition_tensors(train.conditions, sides=denoiser.sides)
@@ -136,11 +141,21 @@ def stage_prior(
         samples = pipeline(few.conditions, seed=seed, provenance={"checkpoint": str(folder.name)})
         save(samples, folder / "samples.safetensors", producer="prior", seed=seed, config=config)
         save(few.conditions, folder / "conditions.safetensors", producer="prior", seed=seed)
-        return evaluate_prior(samples, few, train)
+        found = evaluate_prior(samples, few, train)
+        write_atomic(folder / "checkpoint" / "README.md", model_card(pipeline.info, found).encode())
+        return found
 
     parents = parents_of(*([] if videos is None else [videos / "metadata.json"]))
     inputs = (fingerprint(demonstrations), *parents)
     return run_stage(folder, "prior", config, seed, work, parents=inputs, more=more)
+
+
+def _videos(plain: PlainClips | None) -> list[dict[str, Any]]:
+    """What a card says of plain clips."""
+    if plain is None:
+        return []
+    said = "each video's own, which its metadata.json names"
+    return [{"source": f"plain videos, {plain.folder.name}", "licence": said, "clips": len(plain)}]
 
 
 def stage_estimator(

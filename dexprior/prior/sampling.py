@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -14,12 +15,13 @@ from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
 from jaxtyping import Float, UInt8
 from torch import Tensor
 
-from dexprior.artifacts import make_header, read_object, write_json
+from dexprior.artifacts import make_header, read_object, write_atomic, write_json
 from dexprior.data.contacts import contact_schedule
 from dexprior.data.objects import followed_object
 from dexprior.data.stacks import resized_camera
 from dexprior.errors import ArtifactError, BadInput
 from dexprior.hands.skeleton import forward
+from dexprior.prior.card import PIPELINE, model_card
 from dexprior.prior.conditioning import check_hidden, condition_tensors, window_of
 from dexprior.prior.denoiser import LOW, JointDenoiser
 from dexprior.prior.familiarity import Familiarity
@@ -50,6 +52,10 @@ class HandObjectPipeline(DiffusionPipeline):
     """What the prior remembers of its training clouds; None where nobody kept it."""
     text: TextEncoder
     """What reads the sentences."""
+    info: dict[str, Any]
+    """What `save_prior` noted of the checkpoint that the denoiser was read from; empty without one."""
+    card: str
+    """What that checkpoint's README.md says; empty where there is none."""
 
     def __init__(
         self,
@@ -59,13 +65,62 @@ class HandObjectPipeline(DiffusionPipeline):
     ) -> None:
         super().__init__()
         self.register_modules(denoiser=denoiser, motion_scheduler=motion_scheduler, video_scheduler=video_scheduler)
-        self.familiarity = None
         self.text = text_encoder(denoiser.config.text)
+        self.familiarity, self.info, self.card = None, {}, ""
+        read_from = denoiser.config.get("_name_or_path")  # diffusers gives a pipeline its parts, but not their folder
+        if read_from and (folder := Path(read_from).parent).joinpath(_NOTE).is_file():
+            self.familiarity = Familiarity.load(folder)
+            self.info = read_object(folder / _NOTE, "a prior's checkpoint", schema=SCHEMA, absent=_AGAIN)
+            self.card = (folder / _CARD).read_text(encoding="utf-8") if (folder / _CARD).is_file() else ""
 
     @classmethod
     def fresh(cls, denoiser: JointDenoiser) -> HandObjectPipeline:
         """A pipeline with default schedulers."""
         return cls(denoiser, FlowMatchEulerDiscreteScheduler(), FlowMatchEulerDiscreteScheduler())
+
+    def save_pretrained(self, save_directory: str | Path, *args: Any, **kwargs: Any) -> None:
+        """Write a checkpoint that `load_prior`, and diffusers by `from_pretrained`, read: as `save_prior`."""
+        folder = Path(save_directory)
+        super().save_pretrained(str(folder), *args, **kwargs)
+        settings = read_object(folder / "denoiser" / "config.json")
+        if settings.pop("_name_or_path", None):  # where it was read from is nobody else's business
+            write_json(folder / "denoiser" / "config.json", settings)
+        if self.familiarity is not None:
+            self.familiarity.save(folder)
+        net = self.denoiser
+        note = {"header": asdict(make_header(SCHEMA, producer="prior", config=dict(net.config))), "fps": net.config.fps}
+        note |= self.info
+        write_json(folder / _NOTE, note)
+        write_atomic(folder / "pipeline.py", PIPELINE.encode())
+        write_atomic(folder / _CARD, (self.card or model_card(note)).encode())
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        token: str | None = None,
+        commit_message: str = "A video prior of dexprior",
+        create_pr: bool = False,
+    ) -> str:
+        """Upload a checkpoint, with its card, to the Hugging Face hub; returns the address of the commit.
+
+        Args:
+            repo_id: OWNER/NAME; made where it does not exist.
+            private: whether only its owner sees a repository that is made; the owner's default when omitted.
+            token: of the account; that of `hf auth login` when omitted.
+            commit_message, create_pr: of the commit, and whether it is only proposed.
+        """
+        from huggingface_hub import create_repo, upload_folder
+
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(folder)
+            repo = create_repo(repo_id, private=private, token=token, exist_ok=True).repo_id
+            return str(
+                upload_folder(
+                    repo_id=repo, folder_path=folder, token=token, commit_message=commit_message, create_pr=create_pr
+                )
+            )
 
     @torch.no_grad()
     def __call__(
@@ -274,6 +329,8 @@ def sample_many(
 
 
 _TOGETHER = 16  # conditions sampled at once
+_NOTE, _CARD = "dexprior.json", "README.md"
+_AGAIN = "Make it again with `dexprior train-prior`"
 
 
 def save_prior(
@@ -284,16 +341,22 @@ def save_prior(
     extra: dict[str, Any],
     familiarity: Familiarity | None = None,
 ) -> Path:
-    """Write a checkpoint: diffusers' own folder layout (safetensors and JSON), a dexprior header, and what the prior
-    remembers of its training clouds."""
+    """Write a checkpoint: diffusers' own folder layout (safetensors and JSON), a dexprior header, what the prior
+    remembers of its training clouds, and a card.
+
+    Args:
+        denoiser: trained.
+        folder: of the checkpoint.
+        seed: of the training.
+        extra: what else is noted: `tasks`, `holdout`, `sources` of the data, `settings`, `steps`, `averaged`.
+        familiarity: what it remembers.
+    """
     pipeline = HandObjectPipeline.fresh(denoiser)
-    denoiser.save_pretrained(folder / "denoiser", safe_serialization=True)
-    pipeline.motion_scheduler.save_pretrained(folder / "motion_scheduler")
-    pipeline.video_scheduler.save_pretrained(folder / "video_scheduler")
-    if familiarity is not None:
-        familiarity.save(folder)
     header = make_header(SCHEMA, producer="prior.training", seed=seed, config=dict(denoiser.config))
-    return write_json(folder / "dexprior.json", {"header": asdict(header), "fps": denoiser.config.fps, **extra})
+    pipeline.familiarity, pipeline.card = familiarity, ""
+    pipeline.info = {"header": asdict(header), "fps": denoiser.config.fps, **extra}
+    pipeline.save_pretrained(folder, safe_serialization=True)
+    return folder / _NOTE
 
 
 def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
@@ -303,11 +366,10 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
         ArtifactError: missing, damaged, or of another schema.
     """
     folder = Path(folder)
-    note = folder / "dexprior.json"
+    note = folder / _NOTE
     if not note.is_file():
         raise ArtifactError(f"{folder} holds no prior checkpoint; train one: dexprior train-prior")
-    again = "Make it again with `dexprior train-prior`"
-    info = read_object(note, "a prior's checkpoint", schema=SCHEMA, absent=again)
+    info = read_object(note, "a prior's checkpoint", schema=SCHEMA, absent=_AGAIN)
     try:
         # without the two options diffusers would fall back to a pickle, or to a model of this name on the internet
         denoiser, report = JointDenoiser.from_pretrained(
@@ -316,6 +378,8 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
         )  # fmt: skip
         if report["missing_keys"]:
             raise ValueError(f"weights are missing: {', '.join(report['missing_keys'])}")
+        if report["unexpected_keys"]:
+            raise ValueError(f"weights of another architecture: {', '.join(sorted(report['unexpected_keys']))}")
         for weight in (*denoiser.parameters(), *denoiser.buffers()):
             weight.data = weight.data.clone()  # they lie in the file as it falls; another alignment rounds otherwise
         schedulers = [
@@ -331,7 +395,6 @@ def load_prior(folder: str | Path) -> tuple[HandObjectPipeline, dict[str, Any]]:
             f"{folder} was trained with another text encoder {pipeline.text.name!r}: its weights' SHA-256 begins with "
             f"{denoiser.config.text_checksum[:16]}, that of the one found here with {pipeline.text.checksum[:16]}"
         )
-    pipeline.familiarity = Familiarity.load(folder)
     return pipeline, info
 
 

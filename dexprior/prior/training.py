@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -12,16 +14,20 @@ from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor
 
 from dexprior.artifacts import load_training_state, save_training_state
-from dexprior.config import Ge, Gt, Le, config
+from dexprior.config import Ge, Gt, Le, Lt, config
 from dexprior.data.plain_clips import PlainClips
 from dexprior.data.stacks import Stack, resized
 from dexprior.errors import BadInput
 from dexprior.geometry.torch_camera import camera_rows, project
+from dexprior.prior.averaging import Average
 from dexprior.prior.conditioning import CONDITIONS, condition_tensors, told, window_of
 from dexprior.prior.denoiser import LOW, JointDenoiser
+from dexprior.prior.distributed import assembled, explained, make_accelerator, restore_optimizer, sharded
 from dexprior.prior.maps import fixed_map, map_channels
+from dexprior.prior.metering import Meter, flops_of_step
 from dexprior.prior.motion import HANDS, POINTS, encode_motion, joints_of, known_motion, points_of, standardise
 from dexprior.prior.text import HASHED, MINILM, TextEncoder, text_encoder
+from dexprior.prior.validation import ValidationConfig, validate
 from dexprior.progress import TrainingLog, place_in_parts, say
 from dexprior.types import Camera, Side
 
@@ -71,7 +77,10 @@ class PriorConfig:
     steps: Annotated[int, Ge(1)] = 600
     """Optimisation steps; each updates the motion stage."""
     batch: Annotated[int, Ge(1)] = 48
-    """Clips in a motion step."""
+    """Clips in a motion step, of each rank and each accumulated part."""
+    accumulate: Annotated[int, Ge(1)] = 1
+    """Parts of a step that are computed one after the other, each with a batch of its own: as many ranks would compute
+    them together."""
     video_every: Annotated[int, Ge(1)] = 2
     """The video stage is updated in every n-th step."""
     video_clips: Annotated[int, Ge(1)] = 4
@@ -84,6 +93,11 @@ class PriorConfig:
     """Peak of the one-cycle schedule."""
     weight_decay: Annotated[float, Ge(0)] = 0.01
     """AdamW's."""
+    ema: Annotated[float, Ge(0), Lt(1)] = 0.0
+    """Largest decay of a moving average of the weights, which then is what training returns and checkpoints hold; it
+    warms up, so that .999 serves short trainings as well. 0 for none."""
+    noise: Literal["uniform", "logit-normal"] = "uniform"
+    """How noise levels of training are drawn; logit-normal (Esser et al. 2024) favours those in the middle."""
     blind: Annotated[float, Ge(0), Le(1)] = 0.7
     """Share of motion examples that see pure noise for video: at sampling, motion leads."""
     holdout: Annotated[float, Ge(0), Le(0.9)] = 0.1
@@ -95,10 +109,14 @@ class PriorConfig:
     folder of a language model in the layout of transformers."""
     hiding: HidingConfig = HidingConfig()
     """Conditions that training examples do not tell."""
-    precision: Literal["no", "bf16"] = "no"
-    """Mixed precision of accelerate."""
+    precision: Literal["no", "bf16"] | None = None
+    """Mixed precision: no or bf16; what `accelerate launch` was told when omitted, which is no without it."""
     checkpoint_every: Annotated[int, Ge(1)] = 100
     """Steps between checkpoints."""
+    validate: ValidationConfig = ValidationConfig()
+    """Looks at held-out clips on the way."""
+    log: Literal["tensorboard", "wandb"] = "tensorboard"
+    """Who keeps losses, rates and pictures: tensorboard in the run's folder, or wandb, by the extra `wandb`."""
 
     def __post_init__(self) -> None:
         rules = (("size", self.size, 8), ("width", self.width, self.heads), ("channels", self.channels, 10))
@@ -198,10 +216,12 @@ def train_prior(
     seed: int,
     plain: PlainClips | None = None,
     more: Sequence[int] = (),
+    held_out: Stack | None = None,
 ) -> JointDenoiser:
-    """Train, or go on training from `folder/state.safetensors`.
+    """Train, or go on training from `folder/state.safetensors`; returns the average of the weights where one is kept.
 
-    Random numbers of a step depend on (seed, step) alone, so a resumed run equals an uninterrupted one.
+    Random numbers of a step depend on (seed, step, part) alone, so a resumed run equals an uninterrupted one, and so
+    many ranks equal as many accumulated parts (`dexprior.prior.distributed`).
 
     Args:
         stack: clips with frames of `config.size` pixels, of any lengths; the prior knows the hands of its sides.
@@ -209,22 +229,42 @@ def train_prior(
         plain: clips without hands, at the stack's size and rate, in windows of `config.video_window`; they train the
             video stage, which then sees empty control maps.
         more: steps of each continuation of the finished training, with a schedule of the learning rate of its own.
+        held_out: clips to validate on, of as many frames as those of the stack.
 
     Raises:
-        BadInput: no clip that is long enough for `config`, or frames of another size.
+        BadInput: no clip that is long enough for `config`, frames of another size, nothing to validate on, or memory
+            that does not suffice.
         ArtifactError: a state of other settings in the folder.
+        ConnectionLost: another rank ended.
     """
-    from accelerate import Accelerator
-    from accelerate.utils import DistributedDataParallelKwargs, set_seed
-
-    # a step without video leaves the video stage without gradients, which DDP must be told
-    handlers = [DistributedDataParallelKwargs(find_unused_parameters=config.video_every > 1)]
     if stack.length.max() < config.video_window or stack.frames.shape[2] != config.size:
         raise BadInput(
             f"clips of at most {stack.length.max()} frames of {stack.frames.shape[2]} px; prior.video_window is "
             f"{config.video_window}, prior.size is {config.size}"
         )
-    accelerator = Accelerator(mixed_precision=config.precision, kwargs_handlers=handlers)
+    if config.validate.every and (held_out is None or held_out.frames.shape[1] != stack.frames.shape[1]):
+        raise BadInput(
+            f"prior.validate.every = {config.validate.every}: give held_out, clips of {stack.frames.shape[1]} frames "
+            "as the stack has"
+        )
+    with explained(_knobs(config)):
+        return _train(stack, config, folder, seed, plain, more, held_out)
+
+
+def _train(
+    stack: Stack,
+    config: PriorConfig,
+    folder: Path,
+    seed: int,
+    plain: PlainClips | None,
+    more: Sequence[int],
+    held_out: Stack | None,
+) -> JointDenoiser:
+    from accelerate.utils import set_seed
+
+    # a step without video leaves the video stage without gradients
+    accelerator = make_accelerator(config.precision, unused=config.video_every > 1)
+    device, rank, accumulate = accelerator.device, accelerator.process_index, config.accumulate
     set_seed(seed)
     text = text_encoder(config.text)
     data = PriorData(stack, config.patch, text)
@@ -237,53 +277,126 @@ def train_prior(
     model.motion_std.copy_(torch.from_numpy(data.spread))
     model.motion.condition.fit(data.condition)
     model.carrying.fit(stack)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay)
+    model.to(device)
+    adamw = torch.optim.AdamW(
+        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay,
+        fused=device.type == "cuda" or None,  # on a CPU the plain one, whose sums are those of earlier runs
+    )  # fmt: skip
     state_file = folder / "state.safetensors"
-    settings = (config, seed) if plain is None else (config, seed, plain.fingerprint)
+    launched = replace(config, precision=accelerator.mixed_precision)
+    settings = (launched, seed) if plain is None else (launched, seed, plain.fingerprint)
     step = 0
     history: list[dict[str, float]] = []
+    kept: dict[str, np.ndarray] = {}
     if state_file.exists():
-        progress, _ = load_training_state(
-            state_file, modules={"model": model}, optimizers={"adamw": optimizer}, config=settings
+        progress, kept = load_training_state(
+            state_file, modules={"model": model}, optimizers={"adamw": adamw}, config=settings
         )
         step, history = progress["step"], progress["history"]
-    losses = _Losses(model)
-    wrapped, optimizer = accelerator.prepare(losses, optimizer)
+    before = adamw.state_dict()["state"]
+    wrapped, optimizer = accelerator.prepare(_Losses(model), adamw)
+    shared = sharded(model)
+    if shared:
+        restore_optimizer(adamw, before)
+    average = Average(model, config.ema) if config.ema else None
+    if average is not None and kept:
+        average.restore(kept)
     wrapped.train()
     quiet = not accelerator.is_main_process
     parts = (config.steps, *more)
     last = sum(parts)
     if not quiet:
-        n = accelerator.num_processes
-        say(f"train prior: {n} rank{'s' if n > 1 else ''}, each with {config.batch} clips a step, {last} steps")
+        n, clips = accelerator.num_processes, f"{accumulate} x {config.batch}" if accumulate > 1 else config.batch
+        say(f"train prior: {n} rank{'s' if n > 1 else ''}, each with {clips} clips a step, {last} steps")
         if text.name == HASHED:
             say(f"train prior: sentences are hashed n-grams, which know no meaning; prior.text={MINILM} reads them")
-    with TrainingLog(folder, "train prior", last, history, quiet=quiet) as log:
+
+    def drawn(number: int, part: int) -> dict[str, Any]:
+        return draw_batch(data, config, seed, number, part, device, plain)
+
+    def finished() -> JointDenoiser:
+        """What a checkpoint would hold, apart from what is trained; of several ranks all call."""
+        made = JointDenoiser.from_config(model.config)
+        made.load_state_dict(assembled(model, {} if average is None else average.weights))
+        return made.to(device).eval()
+
+    judged = None
+    if config.validate.every and held_out is not None and not quiet:
+        judged = PriorData(held_out, config.patch, text)
+        (folder / "validation").mkdir(parents=True, exist_ok=True)
+    meter = Meter(
+        device, accelerator.num_processes * accumulate * config.batch,
+        lambda number: accumulate * flops_of_step(model, drawn(number, 0), batch_losses), config.video_every,
+    )  # fmt: skip
+    with TrainingLog(folder, "train prior", last, history, quiet=quiet, to=config.log) as log:
         while step < last:
             rate = _one_cycle(*place_in_parts(step, parts)) * config.learning_rate
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            batch = draw_batch(data, config, seed, step, accelerator.process_index, accelerator.device, plain)
-            torch.manual_seed(_dropout_seed(seed, step, accelerator.process_index))
-            with accelerator.autocast():
-                terms = wrapped(**batch)
-            total = sum(terms.values())
             optimizer.zero_grad(set_to_none=True)
-            accelerator.backward(total)
+            row: dict[str, float] = {}
+            for part in range(rank * accumulate, (rank + 1) * accumulate):
+                batch = drawn(step, part)
+                torch.manual_seed(_dropout_seed(seed, step, part))
+                ends = part + 1 == (rank + 1) * accumulate
+                with contextlib.nullcontext() if ends else accelerator.no_sync(wrapped):
+                    with accelerator.autocast():
+                        terms = wrapped(**batch)
+                    accelerator.backward(sum(terms.values()) / accumulate)
+                for name, value in terms.items():
+                    row[name] = row.get(name, 0.0) + float(value.detach()) / accumulate
             accelerator.clip_grad_norm_(wrapped.parameters(), 1.0)
             optimizer.step()
             step += 1
-            log.add(step, {name: float(value.detach()) for name, value in terms.items()})
-            if accelerator.is_main_process and (step % config.checkpoint_every == 0 or step == last):
+            if average is not None:
+                average.update(model, step)
+            log.add(step, row)
+            if not quiet:
+                log.note(step, meter.row(step - 1), under="machine")
+            if config.validate.every and (step % config.validate.every == 0 or step == last):
+                made = finished()
+                if judged is not None and held_out is not None:
+                    numbers, film = validate(
+                        made, held_out, lambda net: _held_out_losses(net, judged, config, device),
+                        folder / "validation", step=step, samples=config.validate.samples,
+                    )  # fmt: skip
+                    log.note(step, numbers, under="validation")
+                    log.picture(step, "validation/samples above, clips below", film)
+                del made
+            if (not quiet or shared) and (step % config.checkpoint_every == 0 or step == last):
                 save_training_state(
                     state_file,
                     modules={"model": model},
-                    optimizers={"adamw": getattr(optimizer, "optimizer", optimizer)},
+                    optimizers={"adamw": adamw},
                     progress={"step": step, "history": history},
                     config=settings,
+                    arrays={} if average is None else average.arrays(),
+                    write=not quiet,
                 )
-    accelerator.wait_for_everyone()
-    return accelerator.unwrap_model(wrapped).model.eval()
+        accelerator.wait_for_everyone()
+        return finished()
+
+
+_UNSEEN = 4  # batches of held-out clips that are judged
+
+
+@torch.no_grad()
+def _held_out_losses(
+    model: JointDenoiser, data: PriorData, config: PriorConfig, device: torch.device
+) -> dict[str, float]:
+    """Loss terms on held-out clips, always of the same clips and noise."""
+    rows = [batch_losses(model, draw_batch(data, config, 0, 0, part, device)) for part in range(_UNSEEN)]
+    return {name: float(sum(row[name] for row in rows)) / _UNSEEN for name in rows[0]}
+
+
+def _knobs(config: PriorConfig) -> str:
+    """What takes memory in training, and what to turn."""
+    half = f"; prior.batch={config.batch // 2} prior.accumulate={2 * config.accumulate} is a step of as many clips"
+    return (
+        f"prior.batch = {config.batch}, prior.video_clips = {config.video_clips} of prior.video_window = "
+        f"{config.video_window} frames{half if config.batch > 1 else ''}"
+        + ("" if config.precision == "bf16" else ", and prior.precision=bf16 takes less")
+    )
 
 
 class _Losses(torch.nn.Module):
@@ -365,19 +478,22 @@ def draw_batch(
     config: PriorConfig,
     seed: int,
     step: int,
-    rank: int,
+    part: int,
     device: torch.device,
     plain: PlainClips | None = None,
 ) -> dict[str, Any]:
-    """The batch of one step and rank, a function of (seed, step, rank) and of the kind of device.
+    """One part of a step's batch, a function of (seed, step, part) and of the kind of device.
 
     Random numbers are drawn where they are used: drawn on the CPU, they would cost a GPU most of its time.
     """
-    rng = np.random.default_rng([seed, step, rank])
+    rng = np.random.default_rng([seed, step, part])
     generator = torch.Generator(device).manual_seed(int(rng.integers(2**62)))
 
     def uniform(n: int) -> Tensor:
         return torch.rand(n, generator=generator, device=device)
+
+    def level(n: int) -> Tensor:
+        return uniform(n) if config.noise == "uniform" else normal(torch.Size([n])).sigmoid()
 
     def normal(shape: torch.Size) -> Tensor:
         return torch.randn(shape, generator=generator, device=device)
@@ -400,10 +516,10 @@ def draw_batch(
         "motion": motion,
         "known": torch.where(timed, data.known[clips].to(device), data.resting[clips].to(device)),
         "motion_noise": normal(motion.shape),
-        "sigma": _noisier(uniform(config.batch), condition["told"].all(dim=1)).clamp(min=1e-3),
+        "sigma": _noisier(level(config.batch), condition["told"].all(dim=1)).clamp(min=1e-3),
         "low": low,
         "low_noise": normal(low.shape),
-        "video_sigma": torch.where(blind, 1.0, uniform(config.batch)),
+        "video_sigma": torch.where(blind, 1.0, level(config.batch)),
         "condition": condition,
         "counts": torch.where(condition["told"].all(dim=1), 1.0, config.hiding.weight),
         "video": None,
@@ -413,36 +529,36 @@ def draw_batch(
         chosen = long[rng.integers(len(long), size=config.video_clips)]
         starts = rng.integers(data.length[chosen] - config.video_window + 1)
         views = rng.integers(1 + len(data.views), size=len(chosen)) if data.views else np.zeros(len(chosen), dtype=int)
-        clean, part = data.video(chosen, starts, config.video_window, views, device)
+        clean, asked = data.video(chosen, starts, config.video_window, views, device)
         window, known = (
             torch.stack([rows[c, s : s + config.video_window] for c, s in zip(chosen, starts)]).to(device)
             for rows in (data.motion, data.known)
         )
         first, *second = (places.wrist.start for places in HANDS[: len(data.sides)])
         known = known[..., [first, POINTS.start, *second]]
-        condition = telling(_move(part, device))
+        condition = telling(_move(asked, device))
         batch["video"] = {
             "clean": clean,
             "noise": normal(clean.shape),
-            "sigma": uniform(len(chosen)).clamp(min=1e-3),
+            "sigma": level(len(chosen)).clamp(min=1e-3),
             "motion": window,
             "known": known,
             "condition": condition,
             "weight": _foreground(window, known, condition, data.size, data.sides),
         }
         if plain is not None:
-            pixels = video_tensor(plain.draw(np.random.default_rng([seed, step, rank, 2]), config.plain_clips), device)
+            pixels = video_tensor(plain.draw(np.random.default_rng([seed, step, part, 2]), config.plain_clips), device)
             batch["video"]["plain"] = {
                 "clean": pixels,
                 "noise": normal(pixels.shape),
-                "sigma": uniform(len(pixels)).clamp(min=1e-3),
+                "sigma": level(len(pixels)).clamp(min=1e-3),
             }
     return batch
 
 
-def _dropout_seed(seed: int, step: int, rank: int) -> int:
+def _dropout_seed(seed: int, step: int, part: int) -> int:
     """Dropout draws from torch's global generator: it, too, must depend on the step and not on when the run began."""
-    return int(np.random.default_rng([seed, step, rank, 1]).integers(2**62))
+    return int(np.random.default_rng([seed, step, part, 1]).integers(2**62))
 
 
 def _hides(hiding: HidingConfig) -> list[str]:

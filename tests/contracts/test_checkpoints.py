@@ -23,7 +23,7 @@ SETS = sorted(path.parent for path in FOLDER.glob("*/SHA256SUMS"))
 def test_they_are_small_and_hold_no_pickle():
     files = [path for path in FOLDER.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= 3_000_000
-    assert {path.suffix for path in files} == {".safetensors", ".json", ".md", ""}
+    assert {path.suffix for path in files} == {".safetensors", ".json", ".md", ".py", ""}
     assert [path for path in files if not path.suffix] == [folder / "SHA256SUMS" for folder in SETS]
 
 

@@ -13,6 +13,8 @@ from dexprior.cli.main import VERBS
 from dexprior.cli.source import settings
 from dexprior.config import config_hash, to_plain, validate
 
+LAUNCHED = ("cpu", "gpu", "ddp", "fsdp2")
+"""Configurations of `accelerate launch`."""
 CONFIGURED = [verb for verb in VERBS if verb != "doctor"]
 
 
@@ -37,7 +39,17 @@ def test_no_yaml_file_is_left_out():
     for verb in CONFIGURED:
         folder = config_folder() / "preset" / verb.replace("-", "_")
         known |= {folder / f"{name}.yaml" for name in presets(verb)}
+    known |= {config_folder() / "accelerate" / f"{name}.yaml" for name in LAUNCHED}
     assert set(config_folder().rglob("*.yaml")) == known
+
+
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_accelerate_reads_its_configurations(name):
+    from accelerate.commands.config import load_config_from_file
+
+    read = load_config_from_file(str(config_folder() / "accelerate" / f"{name}.yaml"))
+    assert read.mixed_precision == ("no" if name == "cpu" else "bf16")
+    assert read.fsdp_config.get("fsdp_version") == (2 if name == "fsdp2" else None)
 
 
 def test_an_override_wins_over_a_preset():

@@ -404,6 +404,11 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
     ("dexprior data export source=runs/dexycb out=runs/lerobot", "", None),
     ("dexprior data import videos=VIDEOS out=runs/clips wild.licence=CC-BY-4.0", "", _videos),
     ("dexprior train-prior videos=runs/clips", PRIOR, _demonstrations),
+    (
+        "dexprior train-prior demonstrations=runs/pick_place out=runs/seen prior.validate.every=100",
+        PRIOR,
+        None,
+    ),
     ("dexprior ledger report LOGDIR out=runs/arm", "", _arm_log),
     ("dexprior ledger new runs/round-1", "", None),
     ("dexprior ledger add runs/round-1", "", _round),
@@ -736,6 +741,26 @@ def _wiped(ws: Path) -> dict[str, object]:
     return {"real": real, "trials": [Trial(success=True, phase=None), Trial(success=False, phase="contact")]}
 
 
+def _cluster(ws: Path) -> dict[str, object]:
+    """A job of one process, which is done at once: a stand-in for submitit, which was tried with two."""
+    from types import ModuleType, SimpleNamespace
+
+    from dexprior.data.demonstrating import TaskDemonstrationConfig, generate_demonstrations
+
+    few = TaskDemonstrationConfig(n=6, size=24, cameras=("front",), depth=(), workers=1)
+    generate_demonstrations("pick_place", few, ws / "runs" / "pick_place", seed=0)
+    module = ModuleType("submitit")
+    module.helpers = SimpleNamespace(TorchDistributedEnvironment=lambda: SimpleNamespace(export=lambda **how: None))
+
+    def submit(work, *words):
+        status = work(*words)
+        return SimpleNamespace(task=lambda k: SimpleNamespace(result=lambda: status))
+
+    module.AutoExecutor = lambda folder: SimpleNamespace(update_parameters=lambda **how: None, submit=submit)
+    sys.modules["submitit"] = module
+    return {}
+
+
 PROGRAMS = [
     # document, which block, what makes it small, names that are the reader's own
     ("docs/verbs.md", 0, {'"leap"': '"builtin-hand"'}, _frame),
@@ -751,6 +776,10 @@ PROGRAMS = [
     ("docs/reality-server.md", 0, {}, _scene),
     ("docs/tutorials/your-own-object.md", 0, {}, None),
     ("docs/traces.md", 0, {"run.mcap": "written.mcap"}, None),
+    (
+        "docs/training-at-scale.md", 0,
+        {'"prior.precision=bf16"': ", ".join(f'"{word}"' for word in PRIOR.split())}, _cluster,
+    ),
     ("docs/transfer-ledger.md", 0, {}, _groups_of_traces),
     (
         "docs/transfer-ledger.md", 1, {'"wipe"))': '"wipe"), seconds=0.8)', "repeats=5": "repeats=2, null=30, each=4"},

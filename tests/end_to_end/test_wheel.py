@@ -27,6 +27,7 @@ def test_it_holds_the_configuration_and_the_data_cards(wheel):
     names = zipfile.ZipFile(wheel).namelist()
     assert "dexprior/configs/demo.yaml" in names
     assert "dexprior/configs/preset/demo/smoke.yaml" in names
+    assert "dexprior/configs/accelerate/fsdp2.yaml" in names
     assert any(name.startswith("dexprior/datasets/") for name in names)
     assert {
         f"dexprior/{path.relative_to(ROOT)}" for path in (ROOT / "checkpoints").rglob("*") if path.is_file()

@@ -12,17 +12,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
+import dexprior.prior.training as training
 from dexprior.artifacts import read_tensors
 from dexprior.config import to_plain, validate
 from dexprior.data.clips import write_clip
 from dexprior.data.plain_clips import PlainClips
 from dexprior.errors import ArtifactError, BadInput, ConfigError
 from dexprior.geometry.rotations import matrix_from_quat, quat_from_matrix
+from dexprior.prior.averaging import Average
 from dexprior.prior.conditioning import CONDITIONS
 from dexprior.prior.evaluation import evaluate_prior
 from dexprior.prior.sampling import HandObjectPipeline
 from dexprior.prior.training import PriorConfig, PriorData, batch_losses, draw_batch, train_prior
+from dexprior.prior.validation import ValidationConfig
 from dexprior.progress import place_in_parts
 from dexprior.types import SIDES
 
@@ -54,7 +58,7 @@ def test_every_loss_falls_in_thirty_steps(trained):
 
 def test_a_killed_run_goes_on_as_if_nothing_had_happened(tiny_stack, tmp_path, kill_at_checkpoint):
     """Weights, optimizer and learning curve equal those of an uninterrupted run to the last bit (dropout included)."""
-    config = PriorConfig(**TINY, steps=6, checkpoint_every=3)
+    config = PriorConfig(**TINY, steps=6, checkpoint_every=3, ema=0.99, accumulate=2)
     whole = train_prior(tiny_stack, config, tmp_path / "whole", seed=4)
     kill_at_checkpoint(train_prior, tiny_stack, config, tmp_path / "killed", seed=4)
     assert len(_history(tmp_path / "killed")) == 3
@@ -65,6 +69,106 @@ def test_a_killed_run_goes_on_as_if_nothing_had_happened(tiny_stack, tmp_path, k
     states = [read_tensors(tmp_path / name / "state.safetensors")[0] for name in ("whole", "killed")]
     for name, value in states[0].items():
         np.testing.assert_array_equal(value, states[1][name], err_msg=name)
+    assert {f"arrays/average/{name}" for name, _ in whole.named_parameters()} <= states[0].keys()
+
+
+def test_the_average_of_the_weights_is_what_comes_out(tiny_stack, tmp_path):
+    """After two steps with decays 2/11 and 3/12, of the weights at the start and after each."""
+    runs = {}
+    for steps in (1, 2):
+        config = PriorConfig(**TINY, steps=steps, ema=0.999)
+        made = train_prior(tiny_stack, replace(config, learning_rate=1e-3), tmp_path / str(steps), seed=0)
+        runs[steps] = read_tensors(tmp_path / str(steps) / "state.safetensors")[0], made
+    state, made = runs[1]
+    for name, weight in made.named_parameters():
+        np.testing.assert_array_equal(weight.detach(), state[f"arrays/average/{name}"])
+    assert any((state[f"module/model/{n}"] != w.detach().numpy()).any() for n, w in made.named_parameters())
+    for decay, before in ((0.999, 2 / 11), (0.1, 0.1)):
+        average = Average(made, decay)
+        name, weight = next(iter(made.named_parameters()))
+        start = weight.detach().clone()
+        with torch.no_grad():
+            weight += 1.0
+        average.update(made, 1)
+        torch.testing.assert_close(average.weights[name], before * start + (1 - before) * (start + 1.0))
+
+
+def test_looks_at_held_out_clips_change_nothing_and_are_to_be_seen(tiny_stack, tmp_path):
+    """Beside a run without them: weights, average and history are the same to the last bit."""
+    train, held = tiny_stack[:8], tiny_stack[8:]
+    config = PriorConfig(**TINY, steps=4, ema=0.9)
+    looking = replace(config, validate=ValidationConfig(every=3, samples=2))
+    train_prior(train, config, tmp_path / "plain", seed=0)
+    for name in ("looking", "again"):
+        train_prior(train, looking, tmp_path / name, seed=0, held_out=held)
+    (plain, meta), (seen, told) = (read_tensors(tmp_path / name / "state.safetensors") for name in ("plain", "looking"))
+    assert meta["progress"] == told["progress"]
+    for name, value in plain.items():
+        np.testing.assert_array_equal(value, seen[name], err_msg=name)
+    found = sorted(path.name for path in (tmp_path / "looking" / "validation").iterdir())
+    assert found == ["000003.gif", "000003.json", "000004.gif", "000004.json"]
+    for name in found:
+        first, second = ((tmp_path / run / "validation" / name).read_bytes() for run in ("looking", "again"))
+        assert first == second
+    numbers = json.loads((tmp_path / "looking" / "validation" / "000004.json").read_text())
+    assert set(numbers) >= {"step", "motion", "joints", "video", "joints_error_mm", "object_end_mm"}
+    with Image.open(tmp_path / "looking" / "validation" / "000004.gif") as film:
+        assert film.size == (2 * 2 * 32, 2 * 2 * 32)
+        assert film.n_frames > 10
+    with pytest.raises(BadInput, match="give held_out"):
+        train_prior(train, looking, tmp_path / "blind", seed=0)
+
+
+def test_levels_of_noise_lie_in_the_middle_where_it_is_asked_for(tiny_stack):
+    data = PriorData(tiny_stack, 3)
+
+    def levels(**settings):
+        config = validate(PriorConfig, {**TINY, "batch": 600, "blind": 0.0, **settings}, where="prior")
+        batch = draw_batch(data, config, 0, 0, 0, torch.device("cpu"))
+        return torch.cat([batch["sigma"], batch["video_sigma"]])
+
+    uniform, normal = levels(), torch.logit(levels(noise="logit-normal"))
+    assert float(uniform.mean()) == pytest.approx(0.5, abs=0.03)
+    assert float(uniform.std()) == pytest.approx(12**-0.5, abs=0.02)
+    assert float(normal.mean()) == pytest.approx(0.0, abs=0.1)
+    assert float(normal.std()) == pytest.approx(1.0, abs=0.1)
+
+
+def test_out_of_memory_is_one_line_that_says_what_to_turn(tiny_stack, tmp_path, monkeypatch):
+    def full(*args):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20 GiB")
+
+    monkeypatch.setattr(training, "draw_batch", full)
+    message = (
+        r"out of memory: prior.batch = 6, prior.video_clips = 2 .* prior.batch=3 prior.accumulate=2 is a step of as "
+        r"many clips, and prior.precision=bf16 takes less \(CUDA out of memory"
+    )
+    with pytest.raises(BadInput, match=message):
+        train_prior(tiny_stack, PriorConfig(**TINY, steps=1), tmp_path, seed=0)
+
+
+@pytest.fixture
+def fresh_accelerate():
+    """accelerate knows nothing of earlier runs and forgets this one; a call makes it forget at once."""
+    from accelerate.state import AcceleratorState
+
+    def forget():
+        AcceleratorState._reset_state(reset_partial_state=True)
+
+    forget()
+    yield forget
+    forget()
+
+
+def test_the_launcher_says_the_precision_unless_a_setting_does(tiny_stack, tmp_path, monkeypatch, fresh_accelerate):
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "bf16")
+    train_prior(tiny_stack, PriorConfig(**TINY, steps=1), tmp_path, seed=0)
+    fresh_accelerate()
+    with pytest.raises(ArtifactError, match=r"precision is .bf16. there, .no. here"):
+        train_prior(tiny_stack, PriorConfig(**TINY, steps=1, precision="no"), tmp_path, seed=0)
+    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "fp16")
+    with pytest.raises(BadInput, match="mixed_precision = fp16: the prior is trained in no or bf16"):
+        train_prior(tiny_stack, PriorConfig(**TINY, steps=1), tmp_path, seed=0)
 
 
 def test_a_finished_training_goes_on_with_a_schedule_of_its_own_and_may_be_killed(
@@ -120,6 +224,17 @@ def test_a_finished_run_is_not_trained_again(tiny_stack, trained):
 def test_a_state_of_another_configuration_is_refused(tiny_stack, trained):
     with pytest.raises(ArtifactError, match="belongs to another run"):
         train_prior(tiny_stack, PriorConfig(**TINY, steps=31), trained[1], seed=0)
+
+
+def test_a_damaged_state_or_one_of_another_network_is_one_error(tiny_stack, trained, tmp_path):
+    config = PriorConfig(**TINY, steps=30)
+    state = tmp_path / "state.safetensors"
+    shutil.copy(trained[1] / state.name, state)
+    with pytest.raises(ArtifactError, match=r"state.safetensors: its weights do not fit the network 'model'"):
+        train_prior(two_handed(tiny_stack), config, tmp_path, seed=0)
+    state.write_bytes(state.read_bytes()[: state.stat().st_size // 2])
+    with pytest.raises(ArtifactError, match=r"state.safetensors is truncated or damaged"):
+        train_prior(tiny_stack, config, tmp_path, seed=0)
 
 
 def test_a_batch_depends_on_seed_step_and_rank_alone(tiny_stack):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from dexprior.errors import ArtifactError, BadInput, UnknownName
 from dexprior.hands.skeleton import forward
 from dexprior.prior.conditioning import CONDITIONS, condition_tensors
 from dexprior.prior.denoiser import JointDenoiser
+from dexprior.prior.familiarity import Familiarity
 from dexprior.prior.motion import POINTS
 from dexprior.prior.sampling import HandObjectPipeline, load_prior, save_prior
 
@@ -235,7 +238,51 @@ def test_a_checkpoint_gives_the_same_samples(pipeline, conditions, checkpoint, s
     for a, b in zip(pipeline(conditions[:2], seed=1, **FEW), loaded(conditions[:2], seed=1, **FEW)):
         same(a, b)
     assert (note["fps"], note["clips"], note["header"]["seed"]) == (3.0, 5, 3)
-    assert not [p for p in checkpoint.rglob("*") if p.is_file() and p.suffix not in (".json", ".safetensors")]
+    others = [p.name for p in checkpoint.rglob("*") if p.is_file() and p.suffix not in (".json", ".safetensors")]
+    assert sorted(others) == ["README.md", "pipeline.py"]
+
+
+def test_diffusers_loads_a_checkpoint_both_ways(pipeline, conditions, tmp_path, same, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("diffusers.utils.dynamic_modules_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
+    encoder = pipeline.denoiser.motion.condition
+    known = Familiarity.fit(encoder, condition_tensors(conditions))
+    where = str(save_prior(pipeline.denoiser, tmp_path / "prior", seed=3, extra={}, familiarity=known).parent)
+    direct = HandObjectPipeline.from_pretrained(where)
+    custom = DiffusionPipeline.from_pretrained(where, custom_pipeline=where, trust_remote_code=True)
+    first, _ = load_prior(where)
+    for loaded in (direct, custom):
+        assert type(loaded) is HandObjectPipeline
+        assert loaded.info["header"]["seed"] == 3
+        loaded.set_progress_bar_config(disable=True)
+        for a, b in zip(first(conditions[:2], seed=1, **FEW), loaded(conditions[:2], seed=1, **FEW)):
+            np.testing.assert_allclose(a.hand.joints, b.hand.joints, atol=1e-6)
+            assert a.provenance["cloud_distance"] == b.provenance["cloud_distance"]
+
+
+def test_what_is_pushed_is_a_whole_checkpoint(pipeline, checkpoint, tmp_path, monkeypatch):
+    """By stand-ins for the hub's two calls: nothing leaves this machine."""
+    import huggingface_hub
+
+    def create_repo(name, **settings):
+        assert settings == {"private": True, "token": None, "exist_ok": True}
+        return SimpleNamespace(repo_id=f"me/{name}")
+
+    def upload_folder(*, repo_id, folder_path, **settings):
+        shutil.copytree(folder_path, tmp_path / "there")
+        return f"https://hub/{repo_id}"
+
+    monkeypatch.setattr(huggingface_hub, "create_repo", create_repo)
+    monkeypatch.setattr(huggingface_hub, "upload_folder", upload_folder)
+    (checkpoint / "README.md").write_text("a card of one's own\n")
+    assert load_prior(checkpoint)[0].push_to_hub("mine", private=True) == "https://hub/me/mine"
+    assert str(tmp_path) not in (tmp_path / "there" / "denoiser" / "config.json").read_text()
+    loaded, note = load_prior(tmp_path / "there")
+    assert note == load_prior(checkpoint)[1]
+    for a, b in zip(pipeline.denoiser.state_dict().values(), loaded.denoiser.state_dict().values()):
+        assert torch.equal(a, b)
+    assert (tmp_path / "there" / "README.md").read_text() == "a card of one's own\n"
+    assert (tmp_path / "there" / "pipeline.py").is_file()
 
 
 def _truncate(path):
@@ -276,6 +323,14 @@ def _lose_a_weight(path):
 def test_a_damaged_checkpoint_is_one_error(checkpoint, file, damage, message):
     damage(checkpoint / file)
     with pytest.raises(ArtifactError, match=message):
+        load_prior(checkpoint)
+
+
+@pytest.mark.parametrize("other", [{"width": 64}, {"layers": 2}, {"layers": 0}, {"channels": 20}])
+def test_weights_of_another_architecture_are_one_error(checkpoint, other):
+    path = checkpoint / "denoiser" / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | other))
+    with pytest.raises(ArtifactError, match=r"not a complete prior checkpoint: .*(motion|video)"):
         load_prior(checkpoint)
 
 
