@@ -29,7 +29,7 @@ from dexprior.prior.text import TextEncoder, text_encoder
 from dexprior.types import Camera, ContactConfiguration, HandTrajectory, PriorCondition, Side, VideoSample
 from dexprior.types.episode import View
 
-__all__ = ["HandObjectPipeline", "load_prior", "sample_many", "sample_of", "save_prior"]
+__all__ = ["TOGETHER", "HandObjectPipeline", "load_prior", "sample_many", "sample_of", "save_prior"]
 
 SCHEMA = "dexprior.prior/6"
 MOTION_SIGMA = 0.0015
@@ -74,6 +74,7 @@ class HandObjectPipeline(DiffusionPipeline):
         conditions: list[PriorCondition],
         *,
         seed: int = 0,
+        first: int = 0,
         motion_steps: int = 12,
         video_steps: int = 2,
         overlap: int = 1,
@@ -90,7 +91,8 @@ class HandObjectPipeline(DiffusionPipeline):
 
         Args:
             conditions: what to sample for; repeat one to get several samples of it.
-            seed: sample k depends on (seed, k) only, not on how many are drawn together.
+            seed: sample k depends on (seed, first + k) only, not on how many are drawn together.
+            first: number of the first sample.
             motion_steps, video_steps: Euler steps of each stream. The video's last one starts from a noise level of
                 1 / (steps + 1): docs/decisions/0037. Without any, all frames are black.
             overlap: how many of the motion's last steps the video already follows; none where there is no video.
@@ -145,7 +147,7 @@ class HandObjectPipeline(DiffusionPipeline):
                     )
         stacked = condition_tensors(conditions, frames, sides=net.sides, text=self.text, hidden=hidden)
         condition = {k: v.to(self.device) for k, v in stacked.items()}
-        draws = [0] * len(conditions) if alike else list(range(len(conditions)))
+        draws = [first] * len(conditions) if alike else list(range(first, first + len(conditions)))
         space = net.video.space
         motion = self._noise(draws, (frames, net.motion_mean.shape[0]), seed, 0)
         video = self._noise(draws, space.shape(frames, size), seed, 1)
@@ -212,7 +214,7 @@ class HandObjectPipeline(DiffusionPipeline):
             known = self.familiarity.distance(net.motion.condition, condition)
             told = [{"cloud_distance": round(float(d), 3)} for d in known]
         return [
-            sample_of(c, m[:n], p, fps, size, net.sides, {**origin, **told[k], "index": k})
+            sample_of(c, m[:n], p, fps, size, net.sides, {**origin, **told[k], "index": first + k})
             for k, (c, m, p, n) in enumerate(zip(conditions, physical, pixels, lengths))
         ]
 
@@ -342,13 +344,14 @@ def sample_many(
 
     prior.set_progress_bar_config(disable=True)
     samples = []
-    for k in tqdm(range(0, len(conditions), _TOGETHER), desc="sample", unit="batch"):
-        few = list(conditions[k : k + _TOGETHER])
+    for k in tqdm(range(0, len(conditions), TOGETHER), desc="sample", unit="batch"):
+        few = list(conditions[k : k + TOGETHER])
         samples += prior(few, seed=seed if settings.get("alike") else seed + k, **settings)
     return samples
 
 
-_TOGETHER = 16  # conditions sampled at once
+TOGETHER = 16
+"""Conditions that are sampled at once."""
 
 
 def save_prior(
