@@ -38,9 +38,9 @@ class DiT(VideoBackbone):
         super().__init__()
         self.space, self.patch, self.heads = space, patch, heads
         t, y, x = space.ratio
-        reach = (t, patch * y, patch * x)
+        self.covered = {"t": t, "p": patch * y, "q": patch * x}
         self.enter = nn.Linear(space.channels * patch**2, width)
-        self.see = nn.Conv3d(maps, width, reach, stride=reach)
+        self.see = nn.Linear(maps * t * patch * y * patch * x, width)
         self.time = SigmaEmbedding(width)
         self.modulate = nn.Linear(width, 6 * width)
         self.blocks = nn.ModuleList([Block(width, heads) for _ in range(blocks)])
@@ -60,7 +60,8 @@ class DiT(VideoBackbone):
         tokens: Float[Tensor, "batch token width"] | None = None,
     ) -> Float[Tensor, "batch patch width"]:
         """What each patch sees of the control maps."""
-        return rearrange(self.see(2 * self.space.filled(maps) - 1), "b w t y x -> b (t y x) w")
+        seen = rearrange(self.space.filled(maps), "b c (n t) (y p) (x q) -> b (n y x) (c t p q)", **self.covered)
+        return self.see(2 * seen - 1)
 
     def forward(
         self,
@@ -106,7 +107,7 @@ class Block(nn.Module):
             change: scale, shift and gate of the attention, then of the feed-forward layer.
             turn: of `turns`.
         """
-        scale, shift, gate, scale2, shift2, gate2 = (change + self.table).unbind(2)
+        scale, shift, gate, scale2, shift2, gate2 = (change + self.table).to(h.dtype).unbind(2)
         q, k, v = self.mix(self.norm1(h) * (1 + scale) + shift).unflatten(-1, (3, self.heads, -1)).unbind(2)
         q, k = (turned(norm(part), turn).to(v.dtype) for norm, part in ((self.queries, q), (self.keys, k)))
         seen = nn.functional.scaled_dot_product_attention(q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
