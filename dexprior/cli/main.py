@@ -38,7 +38,7 @@ VERBS: dict[str, str] = {
     "demo": "all of it on the embedded default, ending on one page",
 }
 """Verbs in the order of the flow."""
-_RESUMABLE = ("data", "train-prior", "collision", "train-policy", "ladder", "study", "demo")
+_RESUMABLE = ("data", "train-prior", "sample", "collision", "train-policy", "ladder", "study", "demo")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

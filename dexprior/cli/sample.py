@@ -5,6 +5,11 @@ made for an object of your own as `dexprior condition` does: cloud=FILE and that
 samples.safetensors, conditions.safetensors beside it, and one mp4 a sample; of further views=, samples.NAME.safetensors
 and one mp4 a sample as well.
 
+A motion is sampled for frames that are given (video=FILE of samples), or frames for motions (motion=FILE).
+
+Sixteen samples at a time get a file under `parts`: the same command, given again, makes what is missing. By `accelerate
+launch scripts/sample.py` each rank makes its share.
+
 What the prior is not told, the rest decides. Without start, target, fingers and time the sentence chooses how it is
 done, and may be one that nobody trained on:
 
@@ -58,12 +63,16 @@ class Config(OwnObjectConfig):
     cloud (the object and what it is brought to) and text. Without times, clips are as long as the task's longest."""
     guidance: dict[str, float] = field(default_factory=dict)
     """How much more than the prior samples follow some of these, e.g. guidance.text=1; not those in mask."""
+    video: str | None = None
+    """File of samples whose frames are kept, with the motion sampled for them; their conditions are those beside it."""
+    motion: str | None = None
+    """File of samples whose motion is kept, with the frames sampled for it; likewise."""
     n: Annotated[int, Ge(1)] = 4
     """Scenes to draw; of an object of your own starts of the hand."""
     seed: Annotated[int, Ge(0)] = 0
     """Seed of scenes and samples."""
     out: str = "runs/samples"
-    """Folder."""
+    """Folder; its parts may be removed when all is done."""
     motion_steps: Annotated[int, Ge(1)] = 12
     """Euler steps of the motion stream."""
     video_steps: Annotated[int, Ge(1)] = 2
@@ -75,15 +84,21 @@ class Config(OwnObjectConfig):
 
 def run(config: Config, words: list[str]) -> int:
     """Sample and write."""
+    from accelerate import Accelerator
+
     from dexprior.artifacts import load_all, save
     from dexprior.data.clips import write_clip
     from dexprior.errors import BadInput, ConfigError
+    from dexprior.prior.batches import sample_batches
     from dexprior.prior.evaluation import Motion, contact_law_violations
     from dexprior.prior.proposal import Proposal
     from dexprior.prior.sampling import load_prior
-    from dexprior.types import PriorCondition
+    from dexprior.types import PriorCondition, VideoSample
     from dexprior.worlds.tasks.scene import camera
 
+    kept = {name: path for name, path in (("video", config.video), ("motion", config.motion)) if path is not None}
+    if kept and (config.cloud is not None or len(kept) > 1):
+        raise ConfigError("sample: give one of video=FILE, motion=FILE and cloud=FILE")
     cameras = {name: camera(name, 256) for name in config.views}  # film() fits them to its frames
     given = _own_settings(config)
     if given and config.cloud is None:
@@ -93,8 +108,12 @@ def run(config: Config, words: list[str]) -> int:
     found = ["runs/prior", "runs/demo/02-prior"]
     folder = trained(config.prior, found, "prior", "dexprior demo` or `dexprior train-prior")
     pipeline, info = load_prior(folder)
-    if config.conditions is not None:
-        conditions = load_all(config.conditions, PriorCondition)
+    clips = {name: load_all(path, VideoSample) for name, path in kept.items()}
+    asked = config.conditions
+    if kept and asked is None:
+        asked = str(Path(*kept.values()).with_name("conditions.safetensors"))
+    if asked is not None:
+        conditions = load_all(asked, PriorCondition)
     elif config.cloud is not None:
         from dexprior.data.own_objects.conditions import own_conditions
 
@@ -107,10 +126,18 @@ def run(config: Config, words: list[str]) -> int:
     if config.proposed:
         proposal = Proposal.load(folder)
         conditions = proposal.propose(conditions, seed=config.seed, text=pipeline.text)
-    samples = pipeline(
-        conditions, seed=config.seed, motion_steps=config.motion_steps, video_steps=config.video_steps,
+    out, ranks = Path(config.out), Accelerator()
+    if ranks.device.type == "cuda":
+        pipeline.to(ranks.device)
+    made = sample_batches(
+        pipeline, folder, conditions, out / "parts", seed=config.seed, given=clips, rank=ranks.process_index,
+        ranks=ranks.num_processes, motion_steps=config.motion_steps, video_steps=config.video_steps,
         hidden=config.mask, guidance=config.guidance, provenance={"checkpoint": str(folder)},
     )  # fmt: skip
+    ranks.wait_for_everyone()
+    if not ranks.is_main_process:
+        return 0
+    samples = list(made)
     if "cloud" not in config.mask:
         _say_what_is_new(samples)
     filmed = {
@@ -119,7 +146,6 @@ def run(config: Config, words: list[str]) -> int:
         )
         for name, eye in cameras.items()
     }
-    out = Path(config.out)
     save(conditions, out / "conditions.safetensors", producer="sample", seed=config.seed)
     save(samples, out / "samples.safetensors", producer="sample", seed=config.seed, config=config)
     for k, sample in enumerate(samples):

@@ -20,7 +20,7 @@ class Average:
 
     The decay after n steps is min(`decay`, (1 + n) / (10 + n)): it forgets what lies more than about a ninth of the
     steps back, until that is longer than 1 / (1 - `decay`) steps. So a short training gains as a long one does. Buffers
-    do not move while a prior is trained, and are left out. Weights that ranks share out are averaged where they lie.
+    and what is pretrained do not move, and are left out. Weights that ranks share out are averaged where they lie.
 
     Args:
         model: the network, as its weights are laid out in training.
@@ -29,14 +29,17 @@ class Average:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self.weights: dict[str, Tensor] = {name: p.detach().clone() for name, p in model.named_parameters()}
+        self.weights: dict[str, Tensor] = {
+            name: p.detach().clone() for name, p in model.named_parameters() if p.requires_grad
+        }
 
     @torch.no_grad()
     def update(self, model: nn.Module, step: int) -> None:
         """Take in the weights after so many steps."""
         decay = min(self.decay, (1 + step) / (10 + step))
-        for mean, weight in zip(self.weights.values(), model.parameters()):
-            mean.lerp_(weight, 1.0 - decay)
+        weights = dict(model.named_parameters())
+        for name, mean in self.weights.items():
+            mean.lerp_(weights[name], 1.0 - decay)
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The whole average, for a training state; of several ranks all call."""

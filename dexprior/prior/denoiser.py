@@ -1,16 +1,18 @@
-"""The joint denoiser: a transformer over motion tokens and a convolutional video stage that follows it.
+"""The joint denoiser: a transformer over motion tokens and a video stage that follows it.
 
 Both streams carry their own noise level. Motion tokens see the (noisy) video at low resolution, and the video sees
 the motion's present estimate as control maps, so the two can be denoised together. Why: docs/decisions/0002.
 
     noisy motion --+--> transformer --> clean motion --> control maps --+--> U-Net --> clean video
     noisy video ---+ (4x smaller)                       noisy video ----+
+
+In place of the U-Net there may be another of `dexprior.prior.backbones`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import torch
 from diffusers import ConfigMixin, ModelMixin
@@ -19,6 +21,8 @@ from einops import rearrange
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from dexprior.errors import ArtifactError
+from dexprior.prior.backbones import SigmaEmbedding, fingerprint_of, make_backbone, pretrained_folder
 from dexprior.prior.carrying import Carrying
 from dexprior.prior.conditioning import (
     CONDITIONS,
@@ -28,7 +32,7 @@ from dexprior.prior.conditioning import (
     told,
     without_hidden,
 )
-from dexprior.prior.maps import control_maps, map_channels
+from dexprior.prior.maps import control_maps
 from dexprior.prior.motion import HANDS, POINTS, motion_size
 from dexprior.prior.text import HASHED, HASHED_SIZE
 from dexprior.types import Side
@@ -52,6 +56,12 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         sides: of the hands that it knows, in the order of `dexprior.types.SIDES`.
         text, text_size, text_checksum: of the `TextEncoder` that reads its sentences.
         hides: names of `CONDITIONS` that it has learned to go without.
+        backbone, backbone_size, backbone_name, backbone_rank, backbone_compile: of the video stage; `name`, `scale`,
+            `pretrained`, `rank` and `compiled` of `make_backbone`.
+        backbone_checksum: of the pretrained files that it was trained with; empty where none were, or before training.
+
+    Raises:
+        UnknownName, BadInput, ArtifactError: as `make_backbone`, and for pretrained files that are not those.
     """
 
     motion_mean: Tensor
@@ -74,11 +84,25 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         text_size: int = HASHED_SIZE,
         text_checksum: str = "",
         hides: Sequence[str] = (),
+        backbone: str = "unet",
+        backbone_size: str = "small",
+        backbone_name: str | None = None,
+        backbone_rank: int = 16,
+        backbone_compile: bool = False,
+        backbone_checksum: str = "",
     ) -> None:
         super().__init__()
         self.fps, self.sides = fps, tuple(sides)
         self.motion = MotionStage(frames, size, width, layers, heads, patch, dropout, len(sides), text_size)
-        self.video = VideoStage(channels, len(sides))
+        self.video = make_backbone(
+            backbone, size=size, hands=len(sides), channels=channels, width=width, fps=fps, scale=backbone_size,
+            pretrained=backbone_name, rank=backbone_rank, compiled=backbone_compile,
+        )  # fmt: skip
+        if backbone_name is not None:
+            found = fingerprint_of(pretrained_folder(backbone_name))
+            if backbone_checksum not in ("", found):
+                raise ArtifactError(f"backbone {backbone_name!r}: other weights than those that it was trained with")
+            self.register_to_config(backbone_checksum=found)
         self.carrying = Carrying()
         self.register_buffer("motion_mean", torch.zeros(motion_size(len(sides))))
         self.register_buffer("motion_std", torch.ones(motion_size(len(sides))))
@@ -184,11 +208,11 @@ class JointDenoiser(ModelMixin, ConfigMixin):
 
     def denoise_video(
         self,
-        noisy: Float[Tensor, "batch time 3 size size"],
+        noisy: Float[Tensor, "batch place channel row column"],
         sigma: Float[Tensor, " batch"],
-        guide: Float[Tensor, "batch time channel half half"],
-    ) -> Float[Tensor, "batch time 3 size size"]:
-        """Clean video in [-1, 1].
+        guide: Any,
+    ) -> Float[Tensor, "batch place channel row column"]:
+        """Clean video, in the space of the video stage: frames in [-1, 1], or latents of these.
 
         Args:
             guide: of the same frames' motion, from `guide_video`.
@@ -200,7 +224,7 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         motion: Float[Tensor, "batch time motion"],
         condition: dict[str, Tensor],
         known: Bool[Tensor, "batch time part"] | None = None,
-    ) -> Float[Tensor, "batch time channel half half"]:
+    ) -> Any:
         """What the video stage is given of motion and scene: the same for all noise levels.
 
         Args:
@@ -209,7 +233,9 @@ class JointDenoiser(ModelMixin, ConfigMixin):
         """
         shown = self._told(condition)
         maps = control_maps(self.physical(motion), shown, self.config.size, sides=self.sides, known=known)
-        return self.video.guide(maps)
+        if not self.video.reads:
+            return self.video.guide(maps)
+        return self.video.guide(maps, self.motion.tokens(motion, shown))
 
     def physical(self, motion: Float[Tensor, "*batch motion"]) -> Float[Tensor, "*batch motion"]:
         """Undo the standardisation."""
@@ -286,6 +312,20 @@ class MotionStage(nn.Module):
         out = self.head(self.norm(h[:, given.shape[1] :]))
         return rearrange(out, "b n (p d) -> b (n p) d", p=self.patch)
 
+    @torch.no_grad()
+    def tokens(
+        self, motion: Float[Tensor, "batch time motion"], condition: dict[str, Tensor]
+    ) -> Float[Tensor, "batch token width"]:
+        """Tokens of a condition, then of clean motion, for a video stage that reads them; it does not train them.
+
+        Args:
+            motion: standardised; behind its end its last frame goes on to the end of a patch.
+        """
+        rows = torch.arange(-(-motion.shape[1] // self.patch) * self.patch, device=motion.device)
+        patches = rearrange(motion[:, rows.clamp(max=motion.shape[1] - 1)], "b (n p) d -> b n (p d)", p=self.patch)
+        moving = self.embed(patches) + self.position[: patches.shape[1]]
+        return torch.cat([self.condition(condition), moving], dim=1)
+
 
 def _phases(
     condition: dict[str, Tensor], target: Float[Tensor, " batch"], frames: int, fps: float
@@ -296,102 +336,3 @@ def _phases(
     after = ((frame - target[:, None]) / fps).clamp(min=0.0)
     shown = frame < (condition["seconds"] * fps).round()[:, None]
     return torch.stack([share, after, shown.to(share)], dim=-1), shown
-
-
-class VideoStage(nn.Module):
-    """A small U-Net over frames (two levels), with 1-D convolutions over time between them.
-
-    Channels come last in memory: on a CPU its convolutions then take little more than half the time.
-    """
-
-    def __init__(self, channels: int, hands: int) -> None:
-        super().__init__()
-        wide = channels * 3 // 2
-        self.time = SigmaEmbedding(wide)
-        self.enter = nn.Conv2d((3 + map_channels(hands) + 2) * 4, channels, 3, padding=1)
-        self.down = FrameBlock(channels, channels, wide)
-        self.shrink = nn.Conv2d(channels, wide, 3, stride=2, padding=1)
-        self.middle = FrameBlock(wide, wide, wide)
-        self.temporal = nn.Conv1d(wide, wide, 3, padding=1, groups=15)
-        self.middle2 = FrameBlock(wide, wide, wide)
-        self.grow = nn.Conv2d(wide, channels * 4, 1)
-        self.up = FrameBlock(2 * channels, channels, wide)
-        self.leave = nn.Conv2d(channels, 3 * 4, 3, padding=1)
-        nn.init.zeros_(self.temporal.weight)
-        nn.init.zeros_(self.temporal.bias)  # type: ignore[arg-type]
-
-    def guide(
-        self, maps: Float[Tensor, "batch time channel size size"]
-    ) -> Float[Tensor, "batch time features half half"]:
-        """What the first layer makes of control maps and of places in the frame."""
-        b, t, _, size, _ = maps.shape
-        grid = torch.linspace(-1, 1, size, device=maps.device, dtype=maps.dtype)
-        place = torch.stack(torch.meshgrid(grid, grid, indexing="ij"))[None, None].expand(b, t, -1, -1, -1)
-        seen = _halved(torch.cat([2 * maps - 1, place], 2))
-        entered = nn.functional.conv2d(seen, self.enter.weight[:, _PIXELS:], self.enter.bias, padding=1)
-        return entered.unflatten(0, (b, t))
-
-    def forward(
-        self,
-        noisy: Float[Tensor, "batch time 3 size size"],
-        sigma: Float[Tensor, " batch"],
-        guide: Float[Tensor, "batch time features half half"],
-    ) -> Float[Tensor, "batch time 3 size size"]:
-        """Clean video."""
-        b, t = noisy.shape[:2]
-        time = self.time(sigma).repeat_interleave(t, 0)
-        x = nn.functional.conv2d(_halved(noisy), self.enter.weight[:, :_PIXELS], padding=1).add_(guide.flatten(0, 1))
-        skip = self.down(x, time)
-        h = self.middle(self.shrink(skip), time)
-        h = h + self._over_time(h, b)
-        h = nn.functional.pixel_shuffle(self.grow(self.middle2(h, time)), 2)
-        h = self.up(torch.cat([h, skip], 1), time)
-        return nn.functional.pixel_shuffle(self.leave(h), 2).unflatten(0, (b, t))
-
-    def _over_time(self, h: Float[Tensor, "frame wide y x"], clips: int) -> Float[Tensor, "frame wide y x"]:
-        """`temporal`, as a convolution of pictures whose rows are frames: nothing is moved in memory for it."""
-        rows = rearrange(h, "(b t) c y x -> b c t (y x)", b=clips)
-        mixed = nn.functional.conv2d(
-            rows, self.temporal.weight[..., None], self.temporal.bias, padding=(1, 0), groups=self.temporal.groups
-        )
-        return rearrange(mixed, "b c t (y x) -> (b t) c y x", y=h.shape[-2])
-
-
-_PIXELS = 3 * 4  # channels of a frame at half resolution
-
-
-def _halved(frames: Float[Tensor, "batch time channel size size"]) -> Float[Tensor, "frame deeper half half"]:
-    """Each 2x2 pixels as channels, which come last in memory."""
-    return nn.functional.pixel_unshuffle(frames.flatten(0, 1), 2).contiguous(memory_format=torch.channels_last)
-
-
-class FrameBlock(nn.Module):
-    """Two 3x3 convolutions with group norm, shifted by the noise level, plus a skip."""
-
-    def __init__(self, into: int, out: int, time: int) -> None:
-        super().__init__()
-        self.norm1, self.norm2 = nn.GroupNorm(5, into), nn.GroupNorm(5, out)
-        self.conv1, self.conv2 = nn.Conv2d(into, out, 3, padding=1), nn.Conv2d(out, out, 3, padding=1)
-        self.shift = nn.Linear(time, out)
-        self.skip = nn.Conv2d(into, out, 1) if into != out else nn.Identity()
-
-    def forward(self, x: Tensor, time: Tensor) -> Tensor:
-        """Apply to a batch of frames."""
-        h = self.conv1(nn.functional.silu(self.norm1(x))).add_(self.shift(time)[..., None, None])
-        return self.conv2(nn.functional.silu(self.norm2(h))).add_(self.skip(x))
-
-
-class SigmaEmbedding(nn.Module):
-    """A noise level in [0, 1] as a vector: sines and cosines, then two layers."""
-
-    frequency: Tensor
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.register_buffer("frequency", torch.exp(torch.linspace(0, math.log(200.0), 16)), persistent=False)
-        self.layers = nn.Sequential(nn.Linear(32, width), nn.SiLU(), nn.Linear(width, width))
-
-    def forward(self, sigma: Float[Tensor, " batch"]) -> Float[Tensor, "batch width"]:
-        """Embed."""
-        angle = sigma[:, None] * self.frequency
-        return self.layers(torch.cat([angle.sin(), angle.cos()], -1))

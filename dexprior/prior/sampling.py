@@ -18,9 +18,10 @@ from torch import Tensor
 from dexprior.artifacts import make_header, read_object, write_atomic, write_json
 from dexprior.data.contacts import contact_schedule
 from dexprior.data.objects import followed_object
-from dexprior.data.stacks import resized_camera
-from dexprior.errors import ArtifactError, BadInput
+from dexprior.data.stacks import resized, resized_camera
+from dexprior.errors import ArtifactError, BadInput, UnknownName
 from dexprior.hands.skeleton import forward
+from dexprior.prior.backbones import Latents
 from dexprior.prior.card import PIPELINE, model_card
 from dexprior.prior.conditioning import check_hidden, condition_tensors, window_of
 from dexprior.prior.denoiser import LOW, JointDenoiser
@@ -30,7 +31,7 @@ from dexprior.prior.text import TextEncoder, text_encoder
 from dexprior.types import Camera, ContactConfiguration, HandTrajectory, PriorCondition, Side, VideoSample
 from dexprior.types.episode import View
 
-__all__ = ["HandObjectPipeline", "load_prior", "sample_many", "sample_of", "save_prior"]
+__all__ = ["TOGETHER", "HandObjectPipeline", "load_prior", "sample_many", "sample_of", "save_prior"]
 
 SCHEMA = "dexprior.prior/6"
 MOTION_SIGMA = 0.0015
@@ -42,7 +43,7 @@ class HandObjectPipeline(DiffusionPipeline):
     """Samples hand-object clips.
 
     The motion takes `motion_steps` Euler steps of the flow; the video takes `video_steps`, the first `overlap` of them
-    beside the motion's last ones. While both are under way each sees the other.
+    beside the motion's last ones. While both are under way each sees the other. Either may be given instead of sampled.
     """
 
     denoiser: JointDenoiser
@@ -128,12 +129,14 @@ class HandObjectPipeline(DiffusionPipeline):
         conditions: list[PriorCondition],
         *,
         seed: int = 0,
+        first: int = 0,
         motion_steps: int = 12,
         video_steps: int = 2,
         overlap: int = 1,
         alike: bool = False,
         hidden: Iterable[str] = (),
         guidance: Mapping[str, float] | None = None,
+        given: Mapping[str, Sequence[VideoSample]] | None = None,
         provenance: dict[str, Any] | None = None,
     ) -> list[VideoSample]:
         """One sample for each condition, as long as it says.
@@ -143,7 +146,8 @@ class HandObjectPipeline(DiffusionPipeline):
 
         Args:
             conditions: what to sample for; repeat one to get several samples of it.
-            seed: sample k depends on (seed, k) only, not on how many are drawn together.
+            seed: sample k depends on (seed, first + k) only, not on how many are drawn together.
+            first: number of the first sample.
             motion_steps, video_steps: Euler steps of each stream. The video's last one starts from a noise level of
                 1 / (steps + 1): docs/decisions/0037. Without any, all frames are black.
             overlap: how many of the motion's last steps the video already follows; none where there is no video.
@@ -151,13 +155,16 @@ class HandObjectPipeline(DiffusionPipeline):
             hidden: names of `CONDITIONS` that the prior is not told. Samples are as long as their conditions say even
                 so; a hidden hand's side and shape, and what the object's points are fitted to, are taken from there.
             guidance: weights of `JointDenoiser.denoise_guided`, by names that are told.
+            given: a clip for each condition, as long as that says, under the name of the stream that is kept of it: the
+                frames of `video`, for which the motion is sampled, or the `motion`, which the video is sampled for. The
+                kept stream is clean from the first step on; its noise level is 0.
 
         Raises:
             UnknownName: no such condition.
             BadInput: something is hidden, or guides, that the prior was never trained without, or guides and is hidden;
                 no condition, or one whose clip is longer than those that the prior was trained on, whose camera moves
-                through another number of frames, or with a hand that the prior does not know; or an overlap that
-                exceeds either stream.
+                through another number of frames, or with a hand that the prior does not know; an overlap that exceeds
+                either stream; or clips that are given for other conditions, or for both streams.
         """
         hidden, guidance = check_hidden(hidden), dict(guidance or {})
         net = self.denoiser
@@ -168,10 +175,15 @@ class HandObjectPipeline(DiffusionPipeline):
                 f"this prior was never trained without {' and '.join(new)}, which it needs to be told and cannot be "
                 "guided by: train one with `dexprior train-prior prior.hiding.share=0.4`"
             )
-        overlap = overlap if video_steps else 0
+        kept = _kept(given or {}, conditions)
+        if "video" in kept:
+            video_steps = 0
+        if "motion" in kept:
+            motion_steps = 0
+        overlap = overlap if video_steps and motion_steps else 0
         if not conditions:
             raise BadInput("nothing to sample: the list of conditions is empty")
-        if not 0 <= overlap <= min(motion_steps, video_steps):
+        if overlap and not 0 <= overlap <= min(motion_steps, video_steps):
             raise BadInput(f"overlap = {overlap}: must lie in 0..{min(motion_steps, video_steps)}")
         frames, size, fps = net.config.frames, net.config.size, net.config.fps
         lengths = [round(c.seconds * fps) for c in conditions]
@@ -182,28 +194,44 @@ class HandObjectPipeline(DiffusionPipeline):
             )
         for k, (asked, n) in enumerate(zip(conditions, lengths)):
             asked.camera.check_frames(n, f"condition {k}")
+            for clips in kept.values():
+                if (len(clips[k].frames), clips[k].fps) != (n, fps):
+                    raise BadInput(
+                        f"given clip {k} has {len(clips[k].frames)} frames at {clips[k].fps:g} a second, its condition "
+                        f"asks for {n} at {fps:g}"
+                    )
         stacked = condition_tensors(conditions, frames, sides=net.sides, text=self.text, hidden=hidden)
         condition = {k: v.to(self.device) for k, v in stacked.items()}
-        draws = [0] * len(conditions) if alike else list(range(len(conditions)))
+        draws = [first] * len(conditions) if alike else list(range(first, first + len(conditions)))
+        space = net.video.space
         motion = self._noise(draws, (frames, net.motion_mean.shape[0]), seed, 0)
-        video = self._noise(draws, (frames, 3, size, size), seed, 1)
+        video = self._noise(draws, space.shape(frames, size), seed, 1)
+        if "motion" in kept:
+            motion = net.standard(
+                _filled([encode_clip(c, net.sides).astype(np.float32) for c in kept["motion"]], motion)
+            )
+        clean_motion, low = motion, self._first_low(video, draws, seed)
+        if "video" in kept:
+            seen = [resized(c.frames, size // LOW).transpose(0, 3, 1, 2) / np.float32(127.5) - 1 for c in kept["video"]]
+            low = _filled(seen, low)
         for scheduler, steps, last in (
-            (self.motion_scheduler, motion_steps, 1.0 / motion_steps),
+            (self.motion_scheduler, motion_steps, 1.0 / max(motion_steps, 1)),
             (self.video_scheduler, video_steps, 1.0 / (video_steps + 1)),
         ):
             if steps:
                 scheduler.set_timesteps(sigmas=np.linspace(1.0, last, steps), device=self.device)
         first_video = motion_steps - overlap
-        clean_motion, low = motion, _lowered(video)
+        noise_of_low = low
         begin = torch.zeros(1, dtype=torch.long, device=self.device)
-        guides: list[Tensor] = []
+        guides: list[Any] = []
         # in a step a frame sees its neighbours: so many behind a clip's end are needed, whatever lies behind those
-        needed = [min(n + video_steps + net.config.patch, frames) for n in lengths]
+        reach = net.video.reach
+        needed = [n if reach is None else min(n + reach * video_steps + net.config.patch, frames) for n in lengths]
         for k in self.progress_bar(range(first_video + video_steps)):
             v = min(max(k - first_video, 0), video_steps)
             if k < motion_steps:
                 sigma = self.motion_scheduler.sigmas[k].expand(len(conditions)).to(motion)
-                noise = self.video_scheduler.sigmas[v] if video_steps else torch.ones(())
+                noise = self.video_scheduler.sigmas[v] if video_steps else torch.full((), float("video" not in kept))
                 video_sigma = noise.expand(len(conditions)).to(motion)
                 clean_motion = net.denoise_guided(motion, sigma, low, video_sigma, condition, guidance)
                 velocity = (motion - clean_motion) / sigma[:, None, None]
@@ -220,20 +248,28 @@ class HandObjectPipeline(DiffusionPipeline):
                     ]
                 clean = video.clone()
                 for i, n in enumerate(needed):  # one after the other: a clip fits in a processor's cache
-                    clean[i, :n] = net.denoise_video(video[i, None, :n], sigma[i, None], guides[i])[0]
+                    places = space.times(n)
+                    clean[i, :places] = net.denoise_video(video[i, None, :places], sigma[i, None], guides[i])[0]
                 velocity = (video - clean) / sigma[:, None, None, None, None]
                 video = self.video_scheduler.step(velocity, self.video_scheduler.timesteps[v], video)[0]
-                low = _lowered(video)
-        pixels = _pixels(video if video_steps else torch.full_like(video, -1.0))
+                if k + 1 < motion_steps:
+                    low = self._low(video, clean, noise_of_low, float(self.video_scheduler.sigmas[v + 1]))
+        if "video" in kept:
+            pixels = [resized(clip.frames, size) for clip in kept["video"]]
+        elif video_steps:
+            pixels = [_pixels(space.decode(one[None, : space.times(n)], n))[0] for one, n in zip(video, lengths)]
+        else:
+            pixels = [np.zeros((n, size, size, 3), dtype=np.uint8) for n in lengths]
         physical = net.physical(motion).double().cpu().numpy()
         origin = {"source": "prior", "seed": seed, **({"hidden": list(hidden)} if hidden else {})}
-        origin |= ({"guidance": guidance} if guidance else {}) | (provenance or {})
+        origin |= ({"guidance": guidance} if guidance else {}) | ({"kept": next(iter(kept))} if kept else {})
+        origin |= provenance or {}
         told: list[dict[str, float]] = [{}] * len(conditions)
         if self.familiarity is not None and "cloud" not in hidden:
             known = self.familiarity.distance(net.motion.condition, condition)
             told = [{"cloud_distance": round(float(d), 3)} for d in known]
         return [
-            sample_of(c, m[:n], p[:n], fps, size, net.sides, {**origin, **told[k], "index": k})
+            sample_of(c, m[:n], p, fps, size, net.sides, {**origin, **told[k], "index": first + k})
             for k, (c, m, p, n) in enumerate(zip(conditions, physical, pixels, lengths))
         ]
 
@@ -280,14 +316,32 @@ class HandObjectPipeline(DiffusionPipeline):
             motion = torch.from_numpy(encode_clip(sample, net.sides).astype(np.float32)).to(self.device)
             told = window_of({key: value.to(self.device) for key, value in asked.items()}, begin, n)
             guide = net.guide_video(net.standard(motion)[None], told)
-            video = self._noise([k], (n, 3, size, size), seed, 2 + zlib.crc32(name.encode()))
+            video = self._noise([k], net.video.space.shape(n, size), seed, 2 + zlib.crc32(name.encode()))
             for step in range(video_steps):
                 sigma = self.video_scheduler.sigmas[step].expand(1).to(video)
                 clean = net.denoise_video(video, sigma, guide)
                 velocity = (video - clean) / sigma[:, None, None, None, None]
                 video = self.video_scheduler.step(velocity, self.video_scheduler.timesteps[step], video)[0]
-            views.append(View(name=name, camera=camera, frames=_pixels(video)[0]))
+            views.append(View(name=name, camera=camera, frames=_pixels(net.video.space.decode(video, n))[0]))
         return views
+
+    def _first_low(self, video: Tensor, draws: Sequence[int], seed: int) -> Float[Tensor, "batch time 3 low low"]:
+        """Noise as the motion stage sees it: that of the video itself, where pixels are what is denoised."""
+        net = self.denoiser
+        if isinstance(net.video.space, Latents):
+            side = net.config.size // LOW
+            return self._noise(draws, (net.config.frames, 3, side, side), seed, 2) / LOW
+        return _lowered(video)
+
+    def _low(
+        self, video: Tensor, clean: Tensor, noise: Float[Tensor, "batch time 3 low low"], sigma: float
+    ) -> Float[Tensor, "batch time 3 low low"]:
+        """What the motion stage sees of a video under way; latents' clean estimate is decoded, and made noisy."""
+        space = self.denoiser.video.space
+        if not isinstance(space, Latents):
+            return _lowered(video)
+        shown = torch.cat([space.decode(one[None], noise.shape[1]) for one in clean])
+        return (1 - sigma) * _lowered(shown) + sigma * noise
 
     def _noise(self, draws: Sequence[int], shape: tuple[int, ...], seed: int, stream: int) -> Tensor:
         rows = []
@@ -295,6 +349,29 @@ class HandObjectPipeline(DiffusionPipeline):
             entropy = int(np.random.default_rng([seed, stream, k]).integers(2**62))
             rows.append(torch.randn(shape, generator=torch.Generator().manual_seed(entropy)))
         return torch.stack(rows).to(self.device)
+
+
+_STREAMS = ("video", "motion")  # that a clip can give
+
+
+def _kept(
+    given: Mapping[str, Sequence[VideoSample]], conditions: Sequence[PriorCondition]
+) -> Mapping[str, Sequence[VideoSample]]:
+    """The one stream that is kept, with its clips; nothing where all is sampled."""
+    for name, clips in given.items():
+        if name not in _STREAMS:
+            raise UnknownName("stream", name, _STREAMS)
+        if len(clips) != len(conditions):
+            raise BadInput(f"{len(clips)} clips give their {name} for {len(conditions)} conditions: one each")
+    if len(given) > 1:
+        raise BadInput("video and motion are given: nothing is left to sample")
+    return given
+
+
+def _filled(rows: Sequence[np.ndarray], like: Float[Tensor, "batch time *rest"]) -> Float[Tensor, "batch time *rest"]:
+    """Numbers of each clip, whose last frame goes on behind its end."""
+    last = np.arange(like.shape[1])
+    return torch.from_numpy(np.stack([one[np.minimum(last, len(one) - 1)] for one in rows])).to(like)
 
 
 def _pixels(video: Float[Tensor, "batch time 3 size size"]) -> UInt8[np.ndarray, "batch time size size 3"]:
@@ -322,13 +399,14 @@ def sample_many(
 
     prior.set_progress_bar_config(disable=True)
     samples = []
-    for k in tqdm(range(0, len(conditions), _TOGETHER), desc="sample", unit="batch"):
-        few = list(conditions[k : k + _TOGETHER])
+    for k in tqdm(range(0, len(conditions), TOGETHER), desc="sample", unit="batch"):
+        few = list(conditions[k : k + TOGETHER])
         samples += prior(few, seed=seed if settings.get("alike") else seed + k, **settings)
     return samples
 
 
-_TOGETHER = 16  # conditions sampled at once
+TOGETHER = 16
+"""Conditions that are sampled at once."""
 _NOTE, _CARD = "dexprior.json", "README.md"
 _AGAIN = "Make it again with `dexprior train-prior`"
 

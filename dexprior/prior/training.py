@@ -20,6 +20,7 @@ from dexprior.data.stacks import Stack, resized
 from dexprior.errors import BadInput
 from dexprior.geometry.torch_camera import camera_rows, project
 from dexprior.prior.averaging import Average
+from dexprior.prior.backbones import pooled
 from dexprior.prior.conditioning import CONDITIONS, condition_tensors, told, window_of
 from dexprior.prior.denoiser import LOW, JointDenoiser
 from dexprior.prior.distributed import assembled, explained, make_accelerator, restore_optimizer, sharded
@@ -109,6 +110,18 @@ class PriorConfig:
     folder of a language model in the layout of transformers."""
     hiding: HidingConfig = HidingConfig()
     """Conditions that training examples do not tell."""
+    backbone: Literal["unet", "dit", "wan", "ltx"] = "unet"
+    """What draws the video: a small U-Net; a transformer over patches, dit; or a pretrained one, wan or ltx. All but
+    unet see whole windows: prior.video_window is then as long as the clips."""
+    backbone_size: Literal["small", "base", "large"] = "small"
+    """Parameters of dit: 5, 310 or 810 million."""
+    backbone_name: str | None = None
+    """Folder, or repository of the Hugging Face Hub, of the pretrained weights of wan or ltx, as
+    Wan-AI/Wan2.1-T2V-1.3B-Diffusers; dit denoises the latents of that model's vae."""
+    backbone_rank: Annotated[int, Ge(1)] = 16
+    """Rank of what trains beside each projection of a pretrained backbone."""
+    backbone_compile: bool = False
+    """Compile the blocks of dit; on a GPU only."""
     precision: Literal["no", "bf16"] | None = None
     """Mixed precision: no or bf16; what `accelerate launch` was told when omitted, which is no without it."""
     checkpoint_every: Annotated[int, Ge(1)] = 100
@@ -272,14 +285,17 @@ def _train(
         frames=data.motion.shape[1], size=config.size, width=config.width, layers=config.layers,
         heads=config.heads, patch=config.patch, channels=config.channels, fps=stack.fps, sides=stack.sides,
         text=text.name, text_size=text.size, text_checksum=text.checksum, hides=_hides(config.hiding),
+        backbone=config.backbone, backbone_size=config.backbone_size, backbone_name=config.backbone_name,
+        backbone_rank=config.backbone_rank, backbone_compile=config.backbone_compile,
     )  # fmt: skip
     model.motion_mean.copy_(torch.from_numpy(data.mean))
     model.motion_std.copy_(torch.from_numpy(data.spread))
     model.motion.condition.fit(data.condition)
     model.carrying.fit(stack)
     model.to(device)
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
     adamw = torch.optim.AdamW(
-        model.parameters(), lr=config.learning_rate, weight_decay=config.weight_decay,
+        trained, lr=config.learning_rate, weight_decay=config.weight_decay,
         fused=device.type == "cuda" or None,  # on a CPU the plain one, whose sums are those of earlier runs
     )  # fmt: skip
     state_file = folder / "state.safetensors"
@@ -445,12 +461,10 @@ class _Losses(torch.nn.Module):
             "joints": _mean(joints, known[..., [places.wrist.start for places in hands]]),
         }
         if video is not None:
-            sv = video["sigma"][:, None, None, None, None]
-            noisy_video = (1 - sv) * video["clean"] + sv * video["noise"]
             window = model.standard(video["motion"])
             guide = model.guide_video(window, video["condition"], video["known"])
-            predicted_video = model.denoise_video(noisy_video, video["sigma"], guide)
-            terms["video"] = (video["weight"] * (predicted_video - video["clean"]).abs()).mean()
+            error = self._drawn(video["clean"], video["noise"], video["sigma"], guide)
+            terms["video"] = (pooled(video["weight"], error) * error).mean()
             if "plain" in video:
                 terms["plain"] = self._plain(**video["plain"])
         return terms
@@ -462,10 +476,21 @@ class _Losses(torch.nn.Module):
         sigma: Float[Tensor, " batch"],
     ) -> Tensor:
         """The video loss of clips whose motion nobody knows."""
-        s = sigma[:, None, None, None, None]
         empty = clean.new_zeros(*clean.shape[:2], map_channels(len(self.model.sides)), *clean.shape[3:])
-        guide = self.model.video.guide(empty)
-        return (self.model.video((1 - s) * clean + s * noise, sigma, guide) - clean).abs().mean()
+        return self._drawn(clean, noise, sigma, self.model.video.guide(empty)).mean()
+
+    def _drawn(
+        self,
+        clean: Float[Tensor, "batch window 3 size size"],
+        noise: Float[Tensor, "batch window 3 size size"],
+        sigma: Float[Tensor, " batch"],
+        guide: Any,
+    ) -> Float[Tensor, "batch place channel row column"]:
+        """How far off the video stage is, in its space; as much of the noise is used as that has numbers."""
+        clean = self.model.video.space.encode(clean)
+        noise = noise.flatten(1)[:, : clean[0].numel()].view_as(clean)
+        s = sigma[:, None, None, None, None]
+        return (self.model.denoise_video((1 - s) * clean + s * noise, sigma, guide) - clean).abs()
 
 
 def batch_losses(model: JointDenoiser, batch: dict[str, Any]) -> dict[str, Tensor]:

@@ -59,6 +59,13 @@ def test_the_verb_hides_what_it_is_told_to_and_names_what_it_does_not_know(tmp_p
     assert (sample.provenance["hidden"], sample.provenance["guidance"]) == (list(ALONE), {"text": 1.5})
     (condition,) = load_all(tmp_path / "made" / "conditions.safetensors", PriorCondition)
     assert condition.text == "shove the block ahead, then lift it"
+    given = ["video=made/samples.safetensors", "motion_steps=1", "out=read"]
+    assert main(["sample", "prior=prior", *given]) == 0
+    (read,) = load_all(tmp_path / "read" / "samples.safetensors", VideoSample)
+    assert (read.frames == sample.frames).all()
+    assert read.provenance["kept"] == "video"
+    assert main(["sample", "prior=prior", *given, "motion=made/samples.safetensors"]) == 1
+    assert "give one of video=FILE, motion=FILE and cloud=FILE" in capsys.readouterr().err
     capsys.readouterr()
     assert main([*words, "mask=[cloud]"]) == 1
     assert "this prior was never trained without cloud" in capsys.readouterr().err

@@ -1,4 +1,5 @@
-"""Ranks that `accelerate launch` starts train one model: that of one rank, also when they are killed on the way."""
+"""Ranks that `accelerate launch` starts train one model, that of one rank, also when they are killed on the way; two
+ranks of `scripts/sample.py` sample it."""
 
 from __future__ import annotations
 
@@ -13,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dexprior.artifacts import read_tensors
+from dexprior.artifacts import load_all, read_tensors
 from dexprior.cli.places import config_folder
 from dexprior.data.demonstrating import TaskDemonstrationConfig, generate_demonstrations
 from dexprior.data.stacks import load_stack, split_stack
 from dexprior.prior.sampling import load_prior
 from dexprior.prior.training import PriorConfig, train_prior
+from dexprior.types import VideoSample
 
 pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).parents[2] / "scripts" / "train_prior.py"
@@ -63,11 +65,15 @@ def words(demonstrations: Path, out: Path) -> list[str]:
 
 
 def launch(name: str, script: Path, demonstrations: Path, out: Path) -> subprocess.CompletedProcess[str]:
-    """Two ranks by a configuration that ships."""
+    """Two ranks that train, by a configuration that ships."""
+    return launched(name, script, words(demonstrations, out))
+
+
+def launched(name: str, script: Path, words: list[str]) -> subprocess.CompletedProcess[str]:
+    """Two ranks of a script, by a configuration that ships."""
     command = [
         sys.executable, "-m", "accelerate.commands.launch", "--config_file",
-        str(config_folder() / "accelerate" / f"{name}.yaml"), "--num_processes", "2", str(script),
-        *words(demonstrations, out),
+        str(config_folder() / "accelerate" / f"{name}.yaml"), "--num_processes", "2", str(script), *words,
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
@@ -105,6 +111,15 @@ def test_two_ranks_train_the_model_of_one(two_ranks, one_rank):
     load_prior(two_ranks / "checkpoint")
     assert json.loads((two_ranks / "run.json").read_text())["ranks"] == 2
     assert not (two_ranks / ".lock").exists()
+
+
+def test_two_ranks_share_the_batches_of_samples(two_ranks, tmp_path):
+    words = [f"prior={two_ranks}", f"out={tmp_path / 'samples'}", "n=18", "motion_steps=1", "video_steps=1"]
+    done = launched("cpu", SCRIPT.with_name("sample.py"), words)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert len(load_all(tmp_path / "samples" / "samples.safetensors", VideoSample)) == 18
+    assert len(list((tmp_path / "samples" / "parts").iterdir())) == 2
+    assert done.stderr.count(" of 18\n") == 2  # each batch once, by the rank whose it is
 
 
 def test_two_ranks_that_share_out_the_weights_train_it_as_well(demonstrations, one_rank, tmp_path):

@@ -394,6 +394,10 @@ IN_BLOCKS: list[tuple[str, str, Prepare]] = [
         None,
     ),
     (
+        "dexprior sample prior=runs/pick_place-prior video=runs/pick_place-samples/samples.safetensors "
+        "out=runs/pick_place-read", "motion_steps=1", None,
+    ),
+    (
         "dexprior train-policy env=AdroitHandDoorSparse-v1 prior=door_human.npz gym.env.success_steps=26 out=runs/door",
         GYM, _door,
     ),

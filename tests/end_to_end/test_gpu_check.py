@@ -25,4 +25,9 @@ def test_tiny_check_prints_its_json(tmp_path):
     assert result["train"]["flops_per_step"] > 0
     assert result["train"]["latency_s"] > 0
     assert result["stock_loop"]["clips_per_s"] > 0
+    dit = result["dit"]
+    assert dit["tokens"] == 8
+    assert dit["times_stock"] == dit["ours"]["clips_per_s"] / dit["stock"]["clips_per_s"] > 0
+    assert dit["flops_per_clip"] > 0
+    assert "model_flops_utilisation" in dit
     assert set(result["train"]) >= {"model_flops_utilisation", "peak_memory_bytes", "motion_clips_per_s"}

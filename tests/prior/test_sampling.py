@@ -15,7 +15,7 @@ from diffusers import DiffusionPipeline, FlowMatchEulerDiscreteScheduler
 from dexprior.errors import ArtifactError, BadInput, UnknownName
 from dexprior.hands.skeleton import forward
 from dexprior.prior.conditioning import CONDITIONS, condition_tensors
-from dexprior.prior.denoiser import JointDenoiser
+from dexprior.prior.denoiser import LOW, JointDenoiser
 from dexprior.prior.familiarity import Familiarity
 from dexprior.prior.motion import POINTS
 from dexprior.prior.sampling import HandObjectPipeline, load_prior, save_prior
@@ -56,6 +56,64 @@ def test_one_seed_gives_one_sample(pipeline, conditions, same):
         same(a, b)
     other = pipeline(conditions[:2], seed=2, **FEW)
     assert np.abs(first[0].hand.joints - other[0].hand.joints).max() > 1e-3
+
+
+def _low_frames(samples, size):
+    """Frames as the motion stage sees them."""
+    frames = torch.tensor(np.stack([sample.frames for sample in samples])).permute(0, 1, 4, 2, 3) / 127.5 - 1
+    return torch.nn.functional.avg_pool2d(frames.flatten(0, 1), LOW).unflatten(0, frames.shape[:2])
+
+
+def test_a_motion_that_is_given_stays_and_its_video_is_drawn(pipeline, conditions):
+    clips = pipeline(conditions[:2], seed=1, motion_steps=4, video_steps=0)
+    made = pipeline(conditions[:2], seed=1, video_steps=2, given={"motion": clips})
+    again = pipeline(conditions[:2], seed=1, video_steps=2, given={"motion": made})
+    for a, b, c in zip(clips, made, again):
+        assert np.abs(a.hand.joints - b.hand.joints).max() < 1e-6
+        assert np.abs(a.object.points - b.object.points).max() < 1e-6
+        assert not a.frames.any()
+        assert b.frames.std() > 1
+        assert np.abs(b.frames.astype(int) - c.frames.astype(int)).max() <= 1
+        assert b.provenance["kept"] == "motion"
+    other = pipeline(conditions[:2], seed=1, video_steps=2, given={"motion": clips[::-1]})
+    assert np.abs(other[0].frames.astype(int) - made[0].frames.astype(int)).max() > 1
+
+
+def test_a_video_that_is_given_is_seen_clean_in_every_step(pipeline, conditions, monkeypatch):
+    net, seen = pipeline.denoiser, []
+    whole = net.denoise_motion
+    monkeypatch.setattr(
+        net, "denoise_motion", lambda noisy, sigma, low, video_sigma, c: (
+            seen.append((low, video_sigma)) or whole(noisy, sigma, low, video_sigma, c)
+        ),
+    )  # fmt: skip
+    clips = pipeline(conditions[:2], seed=1, **FEW)
+    seen.clear()
+    made = pipeline(conditions[:2], seed=2, motion_steps=3, given={"video": clips})
+    wanted = _low_frames(clips, 16)
+    assert len(seen) == 3
+    for low, video_sigma in seen:
+        torch.testing.assert_close(low, wanted, atol=1.0 / 127, rtol=0)
+        assert not video_sigma.any()
+    for a, b in zip(clips, made):
+        assert (a.frames == b.frames).all()
+        assert b.provenance["kept"] == "video"
+    other = pipeline(conditions[:2], seed=2, motion_steps=3, given={"video": clips[::-1]})
+    assert np.abs(other[0].hand.joints - made[0].hand.joints).max() > 1e-5
+
+
+def test_what_is_given_must_fit(pipeline, conditions):
+    clips = pipeline(conditions[:2], seed=1, motion_steps=1, video_steps=0)
+    for given, error, said in (
+        ({"pixels": clips}, UnknownName, r"unknown stream 'pixels'. Known: video, motion"),
+        ({"video": clips[:1]}, BadInput, "1 clips give their video for 2 conditions: one each"),
+        ({"video": clips, "motion": clips}, BadInput, "nothing is left to sample"),
+    ):
+        with pytest.raises(error, match=said):
+            pipeline(conditions[:2], given=given)
+    shorter = [replace(c, seconds=1.0, target_at=2 / 3) for c in conditions[:2]]
+    with pytest.raises(BadInput, match="given clip 0 has 6 frames at 3 a second, its condition asks for 3 at 3"):
+        pipeline(shorter, given={"motion": clips})
 
 
 def test_a_sample_does_not_depend_on_how_many_are_drawn_together(pipeline, conditions):
