@@ -11,7 +11,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import numpy as np
 import torch
@@ -61,6 +61,14 @@ class _Built:
 
 class Proposal(nn.Module):
     """A density over what a condition asks of the hands, by what it says of the object."""
+
+    usual: Tensor
+    spoken: Tensor
+    shift: Tensor
+    unit: Tensor
+    middle: Tensor
+    axes: Tensor
+    straight: Tensor
 
     def __init__(self, built: _Built) -> None:
         super().__init__()
@@ -261,7 +269,7 @@ def fit_proposal(
     net.straight.copy_(_line(features, directions))
     with torch.no_grad():
         apart = (directions - features @ net.straight).std(0).clamp(min=_LEAST)
-        last = net.network[-1]
+        last = cast(nn.Linear, net.network[-1])
         last.weight.mul_(0.1)
         last.bias.view(_COMPONENTS, -1)[:, 1 + kept :].copy_(apart.log().expand(_COMPONENTS, -1))
     held = torch.arange(len(features)) % _HELD == _HELD - 1
