@@ -307,7 +307,8 @@ def _train(
     last = sum(parts)
     if not quiet:
         n, clips = accelerator.num_processes, f"{accumulate} x {config.batch}" if accumulate > 1 else config.batch
-        say(f"train prior: {n} rank{'s' if n > 1 else ''}, each with {clips} clips a step, {last} steps")
+        split = ", weights shared out among the ranks" if shared else ""
+        say(f"train prior: {n} rank{'s' if n > 1 else ''}, each with {clips} clips a step, {last} steps{split}")
         if text.name == HASHED:
             say(f"train prior: sentences are hashed n-grams, which know no meaning; prior.text={MINILM} reads them")
 
