@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -317,7 +318,7 @@ def _train(
 
     def finished() -> JointDenoiser:
         """What a checkpoint would hold, apart from what is trained; of several ranks all call."""
-        made = JointDenoiser.from_config(model.config)
+        made = JointDenoiser.from_config(model.config) if shared else copy.deepcopy(model)
         made.load_state_dict(assembled(model, {} if average is None else average.weights))
         return made.to(device).eval()
 
