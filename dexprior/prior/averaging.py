@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from dexprior.artifacts import whole
+from dexprior.errors import ArtifactError
 from dexprior.prior.distributed import laid_out
 
 __all__ = ["Average"]
@@ -46,6 +47,13 @@ class Average:
         return {f"average/{name}": whole(mean).cpu().numpy() for name, mean in self.weights.items()}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Go on from `arrays`."""
+        """Go on from `arrays`.
+
+        Raises:
+            ArtifactError: they hold no average, or that of another network.
+        """
+        for name, mean in self.weights.items():
+            if arrays.get(f"average/{name}", np.zeros(0)).shape != tuple(mean.shape):
+                raise ArtifactError(f"the training state holds no average of this network's {name}: start afresh")
         for name, mean in self.weights.items():
             mean.copy_(laid_out(torch.from_numpy(arrays[f"average/{name}"]), mean))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -323,7 +324,8 @@ def _train(
     last = sum(parts)
     if not quiet:
         n, clips = accelerator.num_processes, f"{accumulate} x {config.batch}" if accumulate > 1 else config.batch
-        say(f"train prior: {n} rank{'s' if n > 1 else ''}, each with {clips} clips a step, {last} steps")
+        split = ", weights shared out among the ranks" if shared else ""
+        say(f"train prior: {n} rank{'s' if n > 1 else ''}, each with {clips} clips a step, {last} steps{split}")
         if text.name == HASHED:
             say(f"train prior: sentences are hashed n-grams, which know no meaning; prior.text={MINILM} reads them")
 
@@ -332,7 +334,7 @@ def _train(
 
     def finished() -> JointDenoiser:
         """What a checkpoint would hold, apart from what is trained; of several ranks all call."""
-        made = JointDenoiser.from_config(model.config)
+        made = JointDenoiser.from_config(model.config) if shared else copy.deepcopy(model)
         made.load_state_dict(assembled(model, {} if average is None else average.weights))
         return made.to(device).eval()
 

@@ -128,6 +128,7 @@ def test_two_ranks_that_share_out_the_weights_train_it_as_well(demonstrations, o
     assert launch("fsdp2", tmp_path / "victim.py", demonstrations, tmp_path / "prior").returncode != 0
     done = launch("fsdp2", SCRIPT, demonstrations, tmp_path / "prior")
     assert done.returncode == 0, done.stderr[-3000:]
+    assert "4 steps, weights shared out among the ranks" in done.stderr
     same_training(tmp_path / "prior", one_rank)
     load_prior(tmp_path / "prior" / "checkpoint")
     train, _ = split_stack(load_stack(demonstrations, TINY["size"]), PriorConfig().holdout)

@@ -93,6 +93,15 @@ def test_the_average_of_the_weights_is_what_comes_out(tiny_stack, tmp_path):
         torch.testing.assert_close(average.weights[name], before * start + (1 - before) * (start + 1.0))
 
 
+def test_an_average_of_another_network_is_refused():
+    average = Average(torch.nn.Linear(2, 3), 0.9)
+    kept = average.arrays()
+    for lost in ({}, kept | {"average/weight": np.zeros((3, 4), dtype=np.float32)}):
+        with pytest.raises(ArtifactError, match="no average of this network's weight"):
+            average.restore(lost)
+    average.restore(kept)
+
+
 def test_looks_at_held_out_clips_change_nothing_and_are_to_be_seen(tiny_stack, tmp_path):
     """Beside a run without them: weights, average and history are the same to the last bit."""
     train, held = tiny_stack[:8], tiny_stack[8:]
