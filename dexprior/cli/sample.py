@@ -91,7 +91,6 @@ def run(config: Config, words: list[str]) -> int:
     from dexprior.errors import BadInput, ConfigError
     from dexprior.prior.batches import sample_batches
     from dexprior.prior.evaluation import Motion, contact_law_violations
-    from dexprior.prior.proposal import Proposal
     from dexprior.prior.sampling import load_prior
     from dexprior.types import PriorCondition, VideoSample
     from dexprior.worlds.tasks.scene import camera
@@ -124,8 +123,7 @@ def run(config: Config, words: list[str]) -> int:
             raise BadInput(f"{folder} was trained on no task that dexprior has scenes of: give conditions=FILE")
         conditions = _drawn(config, task, pipeline.denoiser.config)
     if config.proposed:
-        proposal = Proposal.load(folder)
-        conditions = proposal.propose(conditions, seed=config.seed, text=pipeline.text)
+        conditions = pipeline.propose(conditions, seed=config.seed)
     out, ranks = Path(config.out), Accelerator()
     if ranks.device.type == "cuda":
         pipeline.to(ranks.device)

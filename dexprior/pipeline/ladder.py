@@ -29,7 +29,6 @@ from dexprior.policy.gated import run_gated
 from dexprior.policy.rollout import Policy, actor_policy, expert_policy, prior_policy, run_episodes
 from dexprior.pose.estimator import load_estimator
 from dexprior.pose.fusion import Source
-from dexprior.prior.proposal import Proposal
 from dexprior.prior.sampling import HandObjectPipeline, load_prior
 from dexprior.progress import say
 from dexprior.stats import Rate
@@ -237,10 +236,9 @@ def _sample(config: LineConfig, folder: Path) -> dict[str, Any]:
         judged = judged_clips(config, folder)
         held, made = _within(line, judged, prior)
         save(made, folder / "samples" / "conditions.safetensors", producer="ladder", seed=SCORING)
-        proposal = Proposal.load(line.folder["02-prior"] / "checkpoint")
         asked = {
             "sample": held.conditions, "made condition": made,
-            "proposed": proposal.propose(held.conditions, seed=SCORING, text=prior.text),
+            "proposed": prior.propose(held.conditions, seed=SCORING),
         }  # fmt: skip
         for name, conditions in asked.items():
             samples = sample_prior(prior, conditions, config.bank, seed=SCORING)

@@ -18,7 +18,6 @@ from dexprior.pipeline.settings import BankConfig
 from dexprior.pipeline.stages import parents_of, run_stage
 from dexprior.prior.conditioning import check_hidden
 from dexprior.prior.evaluation import Motion, evaluate_prior, evaluate_samples, predicted_motions, spread_of, swapped
-from dexprior.prior.proposal import PROPOSAL, Proposal
 from dexprior.prior.sampling import HandObjectPipeline, load_prior, sample_many, sample_of
 from dexprior.prior.ways import WayReader, way_of
 from dexprior.stats import Rate
@@ -109,9 +108,8 @@ def stage_prior_evaluation(
         alone = _sampled(prior, held.conditions, config, seed, hidden=config.masked) if free else None
         draws = [samples, *(_sampled(prior, held.conditions, config, seed + _SEED * k) for k in range(1, config.draws))]
         made = {"sample": samples} | ({} if alone is None else {"sentence": alone})
-        if (checkpoint / PROPOSAL).is_file():
-            proposed = Proposal.load(checkpoint).propose(held.conditions, seed=seed, text=prior.text)
-            made["proposed"] = _sampled(prior, proposed, config, seed)
+        if prior.proposal is not None:
+            made["proposed"] = _sampled(prior, prior.propose(held.conditions, seed=seed), config, seed)
         return {
             "prior": {"text": net.config.text, "tasks": info.get("tasks", []), "judged": len(held)},
             "replay": _replay(train, held, made, seed) if config.replayed else None,

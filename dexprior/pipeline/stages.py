@@ -45,6 +45,7 @@ from dexprior.prior.evaluation import evaluate_prior
 from dexprior.prior.familiarity import Familiarity
 from dexprior.prior.proposal import fit_proposal
 from dexprior.prior.sampling import HandObjectPipeline, load_prior, sample_many, save_prior
+from dexprior.prior.text import text_encoder
 from dexprior.prior.training import PriorConfig, train_prior
 from dexprior.stats import Family, Rate, bootstrap_mean, compare_pairs
 from dexprior.types import Episode, WrenchTrack
@@ -131,12 +132,11 @@ def stage_prior(
             familiarity=Familiarity.fit(
                 denoiser.motion.condition, condition_tensors(train.conditions, sides=denoiser.sides)
             ),
+            proposal=fit_proposal(
+                train.conditions, fps=train.fps, sides=denoiser.sides, seed=seed, text=text_encoder(config.text)
+            ),
         )
         pipeline, _ = load_prior(folder / "checkpoint")
-        proposal = fit_proposal(
-            train.conditions, fps=train.fps, sides=denoiser.sides, seed=seed, text=pipeline.text
-        )  # fmt: skip
-        proposal.save(folder / "checkpoint", seed=seed)
         few = held_out[:24]
         samples = pipeline(few.conditions, seed=seed, provenance={"checkpoint": str(folder.name)})
         save(samples, folder / "samples.safetensors", producer="prior", seed=seed, config=config)

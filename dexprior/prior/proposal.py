@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from dexprior.artifacts import load_network, save_module
 from dexprior.config import Ge, config
-from dexprior.errors import ArtifactError, BadInput
+from dexprior.errors import BadInput
 from dexprior.geometry.rotations import matrix_from_rot6d, quat_from_matrix
 from dexprior.geometry.torch_rotations import matrix_from_quat, rot6d_from_matrix
 from dexprior.hands.skeleton import forward
@@ -28,11 +28,10 @@ from dexprior.prior.conditioning import condition_tensors
 from dexprior.prior.text import TextEncoder, text_encoder
 from dexprior.types import ContactConfiguration, PriorCondition, Side
 
-__all__ = ["PROPOSAL", "Proposal", "fit_proposal"]
+__all__ = ["Proposal", "fit_proposal"]
 
 SCHEMA = "dexprior.proposal/1"
-PROPOSAL = "proposal.safetensors"
-"""File of a checkpoint's folder."""
+_FILE = "proposal.safetensors"
 _COMPONENTS, _WIDTH, _SPOKEN = 4, 64, 24
 _MOST = 16  # principal directions
 _STEPS, _LOOK, _BATCH, _RATE, _DECAY = 1500, 50, 128, 1e-3, 0.03
@@ -155,25 +154,20 @@ class Proposal(nn.Module):
             for k, condition in enumerate(conditions)
         ]
 
-    def save(self, folder: Path, *, seed: int) -> Path:
+    def save(self, folder: Path) -> Path:
         """Write it into a checkpoint's folder."""
-        return save_module(self, folder / PROPOSAL, schema=SCHEMA, producer="proposal", config=self.built, seed=seed)
+        return save_module(self, folder / _FILE, schema=SCHEMA, producer="proposal", config=self.built)
 
     @classmethod
-    def load(cls, folder: Path) -> Proposal:
-        """What `save` wrote into a checkpoint's folder.
+    def load(cls, folder: Path) -> Proposal | None:
+        """What `save` wrote; None in checkpoints that are older than it.
 
         Raises:
-            ArtifactError: there is none, as in checkpoints that are older than it, or it is damaged.
+            ArtifactError: the file is damaged.
         """
-        if not (folder / PROPOSAL).is_file():
-            raise ArtifactError(
-                f"{folder} holds no proposal of starts and targets: it is older than those, or the one that ships. "
-                "Make it again with `dexprior train-prior`, or say them yourself"
-            )
-        return load_network(
-            folder / PROPOSAL, schema=SCHEMA, config=_Built, network=cls, command="dexprior train-prior"
-        )
+        if not (folder / _FILE).is_file():
+            return None
+        return load_network(folder / _FILE, schema=SCHEMA, config=_Built, network=cls, command="dexprior train-prior")
 
     def _anchor(self, condition: dict[str, Tensor]) -> Float[Tensor, "batch 3"]:
         """What the target is told from [m]: what the object is brought to, or else the object."""

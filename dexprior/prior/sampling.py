@@ -27,6 +27,7 @@ from dexprior.prior.conditioning import check_hidden, condition_tensors, window_
 from dexprior.prior.denoiser import LOW, JointDenoiser
 from dexprior.prior.familiarity import Familiarity
 from dexprior.prior.motion import POINTS, decode_motion, encode_clip
+from dexprior.prior.proposal import Proposal
 from dexprior.prior.text import TextEncoder, text_encoder
 from dexprior.types import Camera, ContactConfiguration, HandTrajectory, PriorCondition, Side, VideoSample
 from dexprior.types.episode import View
@@ -51,6 +52,8 @@ class HandObjectPipeline(DiffusionPipeline):
     video_scheduler: FlowMatchEulerDiscreteScheduler
     familiarity: Familiarity | None
     """What the prior remembers of its training clouds; None where nobody kept it."""
+    proposal: Proposal | None
+    """What proposes starts and targets; None in checkpoints that are older than it."""
     text: TextEncoder
     """What reads the sentences."""
     info: dict[str, Any]
@@ -67,10 +70,10 @@ class HandObjectPipeline(DiffusionPipeline):
         super().__init__()
         self.register_modules(denoiser=denoiser, motion_scheduler=motion_scheduler, video_scheduler=video_scheduler)
         self.text = text_encoder(denoiser.config.text)
-        self.familiarity, self.info, self.card = None, {}, ""
+        self.familiarity, self.proposal, self.info, self.card = None, None, {}, ""
         read_from = denoiser.config.get("_name_or_path")  # diffusers gives a pipeline its parts, but not their folder
         if read_from and (folder := Path(read_from).parent).joinpath(_NOTE).is_file():
-            self.familiarity = Familiarity.load(folder)
+            self.familiarity, self.proposal = Familiarity.load(folder), Proposal.load(folder)
             self.info = read_object(folder / _NOTE, "a prior's checkpoint", schema=SCHEMA, absent=_AGAIN)
             self.card = (folder / _CARD).read_text(encoding="utf-8") if (folder / _CARD).is_file() else ""
 
@@ -86,8 +89,9 @@ class HandObjectPipeline(DiffusionPipeline):
         settings = read_object(folder / "denoiser" / "config.json")
         if settings.pop("_name_or_path", None):  # where it was read from is nobody else's business
             write_json(folder / "denoiser" / "config.json", settings)
-        if self.familiarity is not None:
-            self.familiarity.save(folder)
+        for memory in (self.familiarity, self.proposal):
+            if memory is not None:
+                memory.save(folder)
         net = self.denoiser
         note = {"header": asdict(make_header(SCHEMA, producer="prior", config=dict(net.config))), "fps": net.config.fps}
         note |= self.info
@@ -122,6 +126,20 @@ class HandObjectPipeline(DiffusionPipeline):
                     repo_id=repo, folder_path=folder, token=token, commit_message=commit_message, create_pr=create_pr
                 )
             )
+
+    def propose(self, conditions: Sequence[PriorCondition], *, seed: int = 0) -> list[PriorCondition]:
+        """Conditions with other starts, targets and times, as `Proposal.propose`.
+
+        Raises:
+            ArtifactError: the checkpoint is older than proposals, or the one that ships.
+            BadInput: as `Proposal.propose`.
+        """
+        if self.proposal is None:
+            raise ArtifactError(
+                "this prior's checkpoint holds no proposal of starts and targets: it is older than those, or the one "
+                "that ships. Make it again with `dexprior train-prior`, or say them yourself"
+            )
+        return self.proposal.propose(conditions, seed=seed, text=self.text)
 
     @torch.no_grad()
     def __call__(
@@ -418,9 +436,10 @@ def save_prior(
     seed: int,
     extra: dict[str, Any],
     familiarity: Familiarity | None = None,
+    proposal: Proposal | None = None,
 ) -> Path:
     """Write a checkpoint: diffusers' own folder layout (safetensors and JSON), a dexprior header, what the prior
-    remembers of its training clouds, and a card.
+    remembers of its training clouds and proposes, and a card.
 
     Args:
         denoiser: trained.
@@ -428,10 +447,11 @@ def save_prior(
         seed: of the training.
         extra: what else is noted: `tasks`, `holdout`, `sources` of the data, `settings`, `steps`, `averaged`.
         familiarity: what it remembers.
+        proposal: what proposes starts and targets.
     """
     pipeline = HandObjectPipeline.fresh(denoiser)
     header = make_header(SCHEMA, producer="prior.training", seed=seed, config=dict(denoiser.config))
-    pipeline.familiarity, pipeline.card = familiarity, ""
+    pipeline.familiarity, pipeline.proposal, pipeline.card = familiarity, proposal, ""
     pipeline.info = {"header": asdict(header), "fps": denoiser.config.fps, **extra}
     pipeline.save_pretrained(folder, safe_serialization=True)
     return folder / _NOTE

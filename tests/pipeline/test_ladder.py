@@ -100,14 +100,14 @@ def test_rungs_of_clips_take_what_the_samples_kept_and_ask_the_prior_nothing(
     settings = LineConfig(out=str(tmp_path / "run"), bank=BankConfig(views=()))
     stack, line = judged_of_three(example_makers), Line(settings)
     net = SimpleNamespace(frames=round(stack.conditions[0].seconds * 10), fps=10.0, size=16)
-    prior = SimpleNamespace(denoiser=SimpleNamespace(config=net), text=None)
+    prior = SimpleNamespace(
+        denoiser=SimpleNamespace(config=net), propose=lambda conditions, seed: conditions
+    )  # fmt: skip
     samples = [example_makers(n=5, seed=k, size=16)[Episode].sample for k in (7, 8)]
     monkeypatch.setattr(ladder, "judged_clips", lambda config, folder: stack)
     monkeypatch.setattr(ladder, "load_prior", lambda folder: (prior, {}))
     monkeypatch.setattr(ladder, "sample_prior", lambda prior, conditions, settings, seed: samples[: len(conditions)])
     monkeypatch.setattr(Line, "made", lambda self, stage: ())
-    told = SimpleNamespace(propose=lambda conditions, seed, text: conditions)
-    monkeypatch.setattr(ladder, "Proposal", SimpleNamespace(load=lambda folder: told))
     _, made = _within(line, stack, prior)
     assert _sample(line.config, tmp_path) == {
         "judged": ["000000", "000002"],

@@ -10,7 +10,9 @@ import pytest
 from dexprior.artifacts import write_tensors
 from dexprior.data.demonstrating import condition_of
 from dexprior.errors import ArtifactError, BadInput
-from dexprior.prior.proposal import PROPOSAL, Proposal, fit_proposal
+from dexprior.prior.denoiser import JointDenoiser
+from dexprior.prior.proposal import Proposal, fit_proposal
+from dexprior.prior.sampling import load_prior, save_prior
 from dexprior.prior.text import HASHED, text_encoder
 from dexprior.worlds.tasks import make_task, strategies_of
 
@@ -82,8 +84,9 @@ def test_a_proposal_depends_on_the_seed_and_the_place_in_the_list_alone(proposal
 
 
 def test_a_fit_is_a_function_of_its_seed_and_kept_as_it_is(proposal, asked, tmp_path):
-    proposal.save(tmp_path, seed=0)
+    proposal.save(tmp_path)
     read = Proposal.load(tmp_path)
+    assert read is not None
     again = fit_proposal(asked[:200], fps=12.5, sides=("right",), seed=0, text=text_encoder(HASHED))
     for other in (read, again):
         for c, d in zip(proposal.propose(asked[200:], seed=1), other.propose(asked[200:], seed=1)):
@@ -104,8 +107,19 @@ def test_what_is_wrong_is_said(proposal, asked, tmp_path):
         proposal.propose([replace(asked[0], points=asked[0].points[:3])], seed=0)
     with pytest.raises(BadInput, match="1 condition: a proposal is fitted to at least two"):
         fit_proposal(asked[:1], fps=12.5, sides=("right",), seed=0, text=text_encoder(HASHED))
+    write_tensors(tmp_path / "proposal.safetensors", {"middle": np.zeros(3)}, {})
+    with pytest.raises(ArtifactError, match=r"proposal\.safetensors"):
+        Proposal.load(tmp_path)
+
+
+def test_a_checkpoint_keeps_its_proposal_and_an_older_one_says_that_it_has_none(proposal, asked, tmp_path):
+    net = JointDenoiser(frames=6, size=16, width=32, layers=1, heads=2, channels=10, fps=3.0).eval()
+    save_prior(net, tmp_path / "old", seed=0, extra={})
     with pytest.raises(ArtifactError, match="holds no proposal of starts and targets"):
-        Proposal.load(tmp_path)
-    write_tensors(tmp_path / PROPOSAL, {"middle": np.zeros(3)}, {})
-    with pytest.raises(ArtifactError, match=PROPOSAL):
-        Proposal.load(tmp_path)
+        load_prior(tmp_path / "old")[0].propose(asked[:1])
+    save_prior(net, tmp_path / "new", seed=0, extra={}, proposal=proposal)
+    load_prior(tmp_path / "new")[0].save_pretrained(tmp_path / "again")
+    (found,), (wanted,) = (
+        one.propose(asked[:1], seed=2) for one in (load_prior(tmp_path / "again")[0], proposal)
+    )  # fmt: skip
+    np.testing.assert_array_equal(found.target[0].wrist_pose, wanted.target[0].wrist_pose)
