@@ -58,6 +58,8 @@ def test_the_verb_hides_what_it_is_told_to_and_names_what_it_does_not_know(tmp_p
     (sample,) = load_all(tmp_path / "made" / "samples.safetensors", VideoSample)
     assert (sample.provenance["hidden"], sample.provenance["guidance"]) == (list(ALONE), {"text": 1.5})
     (condition,) = load_all(tmp_path / "made" / "conditions.safetensors", PriorCondition)
+    assert main([*words, "proposed=true"]) == 1
+    assert "this prior's checkpoint holds no proposal of starts and targets" in capsys.readouterr().err
     assert condition.text == "shove the block ahead, then lift it"
     given = ["video=made/samples.safetensors", "motion_steps=1", "out=read"]
     assert main(["sample", "prior=prior", *given]) == 0
