@@ -84,12 +84,11 @@ class Config(OwnObjectConfig):
 
 def run(config: Config, words: list[str]) -> int:
     """Sample and write."""
-    from accelerate import Accelerator
-
     from dexprior.artifacts import load_all, save
     from dexprior.data.clips import write_clip
     from dexprior.errors import BadInput, ConfigError
     from dexprior.prior.batches import sample_batches
+    from dexprior.prior.distributed import make_accelerator
     from dexprior.prior.evaluation import Motion, contact_law_violations
     from dexprior.prior.proposal import Proposal
     from dexprior.prior.sampling import load_prior
@@ -126,7 +125,7 @@ def run(config: Config, words: list[str]) -> int:
     if config.proposed:
         proposal = Proposal.load(folder)
         conditions = proposal.propose(conditions, seed=config.seed, text=pipeline.text)
-    out, ranks = Path(config.out), Accelerator()
+    out, ranks = Path(config.out), make_accelerator(None, unused=False)
     if ranks.device.type == "cuda":
         pipeline.to(ranks.device)
     made = sample_batches(
