@@ -84,12 +84,11 @@ class Config(OwnObjectConfig):
 
 def run(config: Config, words: list[str]) -> int:
     """Sample and write."""
-    from accelerate import Accelerator
-
     from dexprior.artifacts import load_all, save
     from dexprior.data.clips import write_clip
     from dexprior.errors import BadInput, ConfigError
     from dexprior.prior.batches import sample_batches
+    from dexprior.prior.distributed import make_accelerator
     from dexprior.prior.evaluation import Motion, contact_law_violations
     from dexprior.prior.sampling import load_prior
     from dexprior.types import PriorCondition, VideoSample
@@ -124,7 +123,7 @@ def run(config: Config, words: list[str]) -> int:
         conditions = _drawn(config, task, pipeline.denoiser.config)
     if config.proposed:
         conditions = pipeline.propose(conditions, seed=config.seed)
-    out, ranks = Path(config.out), Accelerator()
+    out, ranks = Path(config.out), make_accelerator(None, unused=False)
     if ranks.device.type == "cuda":
         pipeline.to(ranks.device)
     made = sample_batches(
