@@ -126,11 +126,14 @@ def sample_prior(
     *,
     seed: int,
     alike: bool = False,
+    video_steps: int | None = None,
 ) -> list[VideoSample]:
-    """Samples of a video prior, a few conditions at a time; `alike`: all from the same noise."""
+    """Samples of a video prior, a few conditions at a time; `alike`: all from the same noise; 0 `video_steps`: frames
+    stay black."""
     return sample_many(
-        prior, conditions, seed=seed, alike=alike, motion_steps=settings.motion_steps, video_steps=settings.video_steps
-    )
+        prior, conditions, seed=seed, alike=alike, motion_steps=settings.motion_steps,
+        video_steps=settings.video_steps if video_steps is None else video_steps,
+    )  # fmt: skip
 
 
 def film(

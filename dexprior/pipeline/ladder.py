@@ -241,7 +241,10 @@ def _sample(config: LineConfig, folder: Path) -> dict[str, Any]:
             "proposed": prior.propose(held.conditions, seed=SCORING),
         }  # fmt: skip
         for name, conditions in asked.items():
-            samples = sample_prior(prior, conditions, config.bank, seed=SCORING)
+            seen = (
+                {} if name == "sample" else {"video_steps": 0}
+            )  # nobody reads the others' frames; motions are the same
+            samples = sample_prior(prior, conditions, config.bank, seed=SCORING, **seen)
             save(samples, folder / "samples" / f"{name}.safetensors", producer="ladder", seed=SCORING)
             if name == "sample":
                 for view, seen in film(prior, samples, conditions, config.bank, seed=SCORING).items():

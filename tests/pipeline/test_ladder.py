@@ -106,7 +106,9 @@ def test_rungs_of_clips_take_what_the_samples_kept_and_ask_the_prior_nothing(
     samples = [example_makers(n=5, seed=k, size=16)[Episode].sample for k in (7, 8)]
     monkeypatch.setattr(ladder, "judged_clips", lambda config, folder: stack)
     monkeypatch.setattr(ladder, "load_prior", lambda folder: (prior, {}))
-    monkeypatch.setattr(ladder, "sample_prior", lambda prior, conditions, settings, seed: samples[: len(conditions)])
+    monkeypatch.setattr(
+        ladder, "sample_prior", lambda prior, conditions, settings, seed, **_: samples[: len(conditions)]
+    )
     monkeypatch.setattr(Line, "made", lambda self, stage: ())
     _, made = _within(line, stack, prior)
     assert _sample(line.config, tmp_path) == {
