@@ -241,10 +241,8 @@ def _sample(config: LineConfig, folder: Path) -> dict[str, Any]:
             "proposed": prior.propose(held.conditions, seed=SCORING),
         }  # fmt: skip
         for name, conditions in asked.items():
-            seen = (
-                {} if name == "sample" else {"video_steps": 0}
-            )  # nobody reads the others' frames; motions are the same
-            samples = sample_prior(prior, conditions, config.bank, seed=SCORING, **seen)
+            steps = None if name == "sample" else 0  # nobody reads the others' frames; motions are the same without
+            samples = sample_prior(prior, conditions, config.bank, seed=SCORING, video_steps=steps)
             save(samples, folder / "samples" / f"{name}.safetensors", producer="ladder", seed=SCORING)
             if name == "sample":
                 for view, seen in film(prior, samples, conditions, config.bank, seed=SCORING).items():
