@@ -299,10 +299,11 @@ def _clips(line: Line, folder: Path, rung: str) -> list[Clip]:
     recorded = clips_of_stack(held)
     if rung == "demonstration":
         return recorded
-    files, own = folder / "samples", rung in ("made condition", "proposed")
-    made = rung == "made condition"
+    files = folder / "samples"
+    followed = rung if rung in ("made condition", "proposed") else "sample"
+    made = followed == "made condition"
     conditions = load_all(files / "conditions.safetensors", PriorCondition) if made else held.conditions
-    samples = load_all(files / f"{rung if own else 'sample'}.safetensors", VideoSample)
+    samples = load_all(files / f"{followed}.safetensors", VideoSample)
     source: Source = "pixels" if rung == "pixels" else "fused" if rung == "fused" else "motion"
     reader = None if source == "motion" else load_estimator(line.folder["03-estimator"] / "estimator.safetensors")
     seen = [

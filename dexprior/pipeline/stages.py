@@ -132,7 +132,9 @@ def stage_prior(
             familiarity=Familiarity.fit(
                 denoiser.motion.condition, condition_tensors(train.conditions, sides=denoiser.sides)
             ),
-            proposal=fit_proposal(
+            proposal=None
+            if len(train) < 2
+            else fit_proposal(  # of one clip there is nothing to choose from
                 train.conditions, fps=train.fps, sides=denoiser.sides, seed=seed, text=text_encoder(config.text)
             ),
         )
